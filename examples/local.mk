@@ -8,6 +8,11 @@ examples_counters_LDADD = $(OMPI_PROGRAM_LIBS)
 mpi_programs += examples/events
 examples_events_CPPFLAGS = $(MPI_CPPFLAGS)
 examples_events_LDADD = $(OMPI_PROGRAM_LIBS)
+mpi_programs += examples/power
+examples_power_SOURCES = examples/power.c examples/power.h
+examples_power_CPPFLAGS = $(MPI_CPPFLAGS)
+examples_power_CFLAGS = $(AM_CFLAGS) -pthread
+examples_power_LDADD = $(OMPI_PROGRAM_LIBS)
 
 # What users build as its comment says, and so does the suite `examples`.
 extra_files += \

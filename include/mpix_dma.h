@@ -182,7 +182,7 @@ int MPIX_Wait(MPI_Request *request, MPI_Status *status);
 /*
  * Frees any request. If a round of a partitioned one is under way, partitions that are not ready are sent as they are, so that no
  * rank waits for ever, and the call waits until the round is complete. MPI_Request_free frees the handle only: the rest
- * stays until MPI_Finalize, or until MPI has given the same handle to another partitioned request.
+ * is freed when this process makes its next partitioned request, or in MPI_Finalize.
  */
 int MPIX_Request_free(MPI_Request *request);
 

@@ -19,8 +19,13 @@ static struct {
     bool turning; /* somebody carries out */
     bool ending;  /* MPI_Finalize has begun */
     MPI_Comm self;
+    int freed_key; /* an attribute of types: its deletion says that a handle is gone */
+    unsigned long last_number;
     unsigned char tags[MOST_TAGS]; /* in use */
-} all = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, NULL, 0, false, false, MPI_COMM_NULL, {0}};
+} all = {.lock = PTHREAD_MUTEX_INITIALIZER,
+         .changed = PTHREAD_COND_INITIALIZER,
+         .self = MPI_COMM_NULL,
+         .freed_key = MPI_KEYVAL_INVALID};
 
 uint32_t *mpix_parted_ready(const mpix_parted_t *parted, unsigned round)
 {
@@ -65,7 +70,7 @@ static mpix_parted_t *find(MPI_Request handle)
 {
     mpix_parted_t *parted = all.first;
 
-    while (parted && (parted->handle != handle || parted->leaving)) {
+    while (parted && (parted->handle != handle || parted->leaving || parted->freed)) {
         parted = parted->next;
     }
     return parted;
@@ -422,20 +427,61 @@ int mpix_parted_take_error(MPI_Request handle)
 
 /* ---- a request comes and goes ---- */
 
+/* MPI deletes the attribute of a handle's type, in any thread that calls MPI: in MPI_Request_free, or in the progress that
+ * completes the last round. A request that is already gone is not found. */
+static int note_freed(MPI_Datatype type, int key, void *number, void *unused)
+{
+    (void)type;
+    (void)key;
+    (void)unused;
+    pthread_mutex_lock(&all.lock);
+    for (mpix_parted_t *parted = all.first; parted; parted = parted->next) {
+        if (parted->number == (uintptr_t)number) {
+            parted->freed = true;
+        }
+    }
+    pthread_mutex_unlock(&all.lock);
+    return MPI_SUCCESS;
+}
+
+/* The next one that the program has freed; from now on it is the caller's to retire. */
+static mpix_parted_t *take_freed(void)
+{
+    mpix_parted_t *parted;
+
+    pthread_mutex_lock(&all.lock);
+    for (parted = all.first; parted && (!parted->freed || parted->leaving || parted->handle == MPI_REQUEST_NULL);) {
+        parted = parted->next;
+    }
+    if (parted) {
+        parted->leaving = true;
+    }
+    pthread_mutex_unlock(&all.lock);
+    return parted;
+}
+
 int mpix_parted_begin(void)
 {
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
     int code = mpix_agent_begin();
+    mpix_parted_t *parted;
 
     pthread_mutex_lock(&once);
     if (code == MPI_SUCCESS && all.self == MPI_COMM_NULL) {
         code = MPI_Comm_dup(MPI_COMM_SELF, &all.self);
     }
+    if (code == MPI_SUCCESS && all.freed_key == MPI_KEYVAL_INVALID) {
+        code = MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, note_freed, &all.freed_key, NULL);
+    }
     pthread_mutex_unlock(&once);
+    while ((parted = take_freed())) {
+        mpix_parted_retire(parted);
+    }
     return code;
 }
 
-void mpix_parted_retire(mpix_parted_t *parted)
+/* Waits until the request is in no list and nobody looks at it. */
+static void leave_list(mpix_parted_t *parted)
 {
     pthread_mutex_lock(&all.lock);
     parted->leaving = true;
@@ -451,6 +497,11 @@ void mpix_parted_retire(mpix_parted_t *parted)
         }
     }
     pthread_mutex_unlock(&all.lock);
+}
+
+void mpix_parted_retire(mpix_parted_t *parted)
+{
+    leave_list(parted);
     mpix_parted_destroy(parted);
 }
 
@@ -480,28 +531,51 @@ static int take_tag(void)
     return tag;
 }
 
+/* Makes the handle of a request that is in the list, with a type of its own; see parted.h. */
+static int make_handle(mpix_parted_t *parted, MPI_Request *handle)
+{
+    static char nothing;
+    MPI_Datatype type = MPI_DATATYPE_NULL;
+    int code = MPI_Type_contiguous(0, MPI_BYTE, &type);
+
+    code = code == MPI_SUCCESS ? MPI_Type_commit(&type) : code;
+    code = code == MPI_SUCCESS ? MPI_Type_set_attr(type, all.freed_key, (void *)(uintptr_t)parted->number) : code;
+    code = code == MPI_SUCCESS ? MPI_Ssend_init(&nothing, 1, type, 0, parted->tag, all.self, handle) : code;
+    if (type != MPI_DATATYPE_NULL) {
+        MPI_Type_free(&type);
+    }
+    pthread_mutex_lock(&all.lock);
+    parted->freed = false; /* the attribute is gone and the handle is not: that says nothing */
+    pthread_mutex_unlock(&all.lock);
+    return code;
+}
+
 int mpix_parted_add(mpix_parted_t *parted)
 {
+    MPI_Request handle = MPI_REQUEST_NULL;
     int code;
 
     parted->tag = take_tag();
     if (parted->tag == MOST_TAGS) {
         return MPI_ERR_NO_MEM;
     }
-    code = MPI_Ssend_init(NULL, 0, MPI_BYTE, 0, parted->tag, all.self, &parted->handle);
-    if (code != MPI_SUCCESS) {
-        pthread_mutex_lock(&all.lock);
-        all.tags[parted->tag] = 0;
-        pthread_mutex_unlock(&all.lock);
-        return code;
-    }
-    retire_former(parted->handle);
+    parted->handle = MPI_REQUEST_NULL; /* nobody finds it so far, except by its number */
     pthread_mutex_lock(&all.lock);
+    parted->number = ++all.last_number;
     parted->next = all.first;
     all.first = parted;
     all.count++;
     pthread_mutex_unlock(&all.lock);
     mpix_agent_wake();
+    code = make_handle(parted, &handle);
+    if (code != MPI_SUCCESS) {
+        leave_list(parted);
+        return code;
+    }
+    retire_former(handle);
+    pthread_mutex_lock(&all.lock);
+    parted->handle = handle;
+    pthread_mutex_unlock(&all.lock);
     return MPI_SUCCESS;
 }
 
@@ -535,6 +609,9 @@ void mpix_parted_end(void)
 {
     while (all.first) {
         mpix_parted_retire(all.first);
+    }
+    if (all.freed_key != MPI_KEYVAL_INVALID) {
+        MPI_Type_free_keyval(&all.freed_key);
     }
     if (all.self != MPI_COMM_NULL) {
         MPI_Comm_free(&all.self);

@@ -21,8 +21,13 @@
  *     MPI_Start by the program  --->  a message, tag: number of the request   --->  whoever carries out finds it: round begins
  *     MPI_Wait returns          <---  the send is complete                    <---  receives it when all units are complete
  *
- * So it is a request of MPI in every respect, and the library never touches it. It sees no MPI_Request_free: its own part of a
- * request stays until MPIX_Request_free, MPI_Finalize, or until MPI gives the same handle to a new request.
+ * So it is a request of MPI in every respect, and the library never touches it. Its own part of a request stays until
+ * MPIX_Request_free, MPI_Finalize, or until the program has called MPI_Request_free and makes another partitioned request.
+ *
+ * MPI_Request_free is seen by the handle's datatype. Nobody else has this type: the library frees it at once, with an attribute
+ * on it, and MPI deletes the attribute when the handle, which still uses the type, is gone. Open MPI keeps the type of a handle
+ * that sends elements, so the handle sends one, of a type without data. In an MPI that deletes the attribute before, the
+ * library's part goes when MPI gives the same handle to a new request.
  *
  * Words. Rounds count from 0. Round n uses bank n % 2 of the words:
  *
@@ -60,7 +65,8 @@ typedef struct mpix_unit {
 
 typedef struct mpix_parted {
     struct mpix_parted *next;
-    MPI_Request handle; /* the program has a copy */
+    MPI_Request handle;   /* the program has a copy */
+    unsigned long number; /* from 1: the attribute of the handle's type */
     int tag, ranks, sparts, rparts, nunits;
     size_t bank_words, arrived_at; /* in words: of a bank, and in it */
     uint32_t *words;
@@ -74,6 +80,7 @@ typedef struct mpix_parted {
     unsigned round;
     bool active, finishing; /* a round is under way; it is complete, and the program may not see that yet */
     bool give_up;           /* what is not ready is sent as it is */
+    bool freed;             /* the program has freed the handle: whoever finds it so may retire it */
     bool leaving, gone;     /* to be taken out of the list; has been */
     int error;              /* the first that nobody has asked for */
 
@@ -100,7 +107,7 @@ int mpix_parted_ask_engines(mpix_parted_t *parted, uint64_t block, const uint64_
 /* With the lock, or by whoever carries out: words of the round that engines have written get to the program. */
 void mpix_parted_copy_words(const mpix_parted_t *parted);
 
-/* Prepares what all requests share. An MPI error class. */
+/* Prepares what all requests share, and destroys those whose handles the program has freed. An MPI error class. */
 int mpix_parted_begin(void);
 /* The handle is made, and the request gets into the list. An MPI error class. */
 int mpix_parted_add(mpix_parted_t *parted);

@@ -346,7 +346,7 @@ static int make_request(const mpix_parted_arguments_t *a, int ranks, const mpix_
         code = make_collectives(a, parted, shape, group);
         code = code == MPI_SUCCESS ? mpix_parted_add(parted) : code;
         if (code == MPI_SUCCESS) {
-            *request = parted->handle;
+            *request = parted->handle; /* from now on the program may free it */
             return MPI_SUCCESS;
         }
         worst = code;

@@ -18,7 +18,7 @@ import tempfile
 
 HEAD, EVENT = 4096, 32
 HEAD_FORMAT = "<QIiiIQQQ48s64s64sQ"
-(NONE, COMM, TEXT, BEGIN, PLAN, ENTERED, MET, SUBMIT, COMMAND, CORES, LINE, STAMP, SEND, RECV, LOCAL, END) = range(16)
+(NONE, COMM, TEXT, BEGIN, PLAN, ENTERED, MET, SUBMIT, COMMAND, CORES, LINE, STAMP, SEND, RECV, LOCAL, END, EARLY) = range(17)
 MAGIC = 0x3265636172746D64
 NUMBERS = (0, 1, 2, 31, 255, 256, 65535, 65536, 2**26 - 1, 2**31 - 1, 2**31, 2**32 - 1, 2**40, 2**58 - 1, 2**58, 2**62,
            2**63 - 1, 2**63, 2**64 - 1)
@@ -38,6 +38,7 @@ def call(seq, at, rank, by):
             event(at + 330, RECV, 0, seq, peer << 40 | 4096, at + 600, 1),
             event(at + 340, LOCAL, 0, seq, 2, at + 380), event(at + 410, CORES, 0, seq, at + 450, 30),
             event(at + 700, LINE, 0, seq, rank, 0, 1), event(0, STAMP, 0, seq, at // 10 + 41, at // 10 + 60, 1),
+            event(0, EARLY, 0, seq, at // 10 + 20, at // 10 + 62, 2),
             event(at + 800, END, 0, seq)]
 
 
@@ -108,8 +109,11 @@ class Tool:
             with open(os.path.join(self.folder, name), "wb") as file:
                 file.write(data)
         out = os.path.join(self.folder, "chrome.json")
-        done = subprocess.run([self.path, "--json", "--chrome", out, self.folder], capture_output=True, timeout=60,
-                              preexec_fn=self.limit, check=False)
+        for way in ("--ranks",), ("--json", "--chrome", out):
+            done = subprocess.run([self.path, *way, self.folder], capture_output=True, timeout=60, preexec_fn=self.limit,
+                                  check=False)
+            if done.returncode not in (0, 1):
+                break
         text, said = done.stdout.decode(), done.stderr.decode("utf-8", "replace")
         if done.returncode not in (0, 1) or "no memory" in said or "Sanitizer" in said or "runtime error" in said:
             return None, f"status {done.returncode}: {said}"

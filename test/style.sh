@@ -163,6 +163,7 @@ ok 'no two types or functions have one name' test/symbols.sh names "$build"
 ok 'these checks notice what they should' test/symbols.sh selftest "$build"
 test/symbols.sh static "$build"
 ok 'every reason to leave the fast path has a test' test/reasons.sh
+ok 'a model has every order of memory accesses in shared memory' test/model/model.sh covered
 ok './check runs every test script' checked
 ok 'links in documents lead somewhere' linked
 ok 'documents that are mentioned are there' mentioned

@@ -114,7 +114,8 @@ missing_for_aarch64() {
 # The emulated GPU node needs the real runtimes.
 missing_for_node() {
     [ "$(uname -m)" = x86_64 ] || return 0
-    has_header hsakmt.h || missing+=(libhsakmt-dev)
+    # Where there is one: in ROCm from 6.3 on it is a part of ROCr.
+    has_header hsakmt.h || [ -n "${DMA_SERIES_ROOT:-}" ] || missing+=(libhsakmt-dev)
     has_header hsa/hsa.h || missing+=(libhsa-runtime-dev)
     has_header hip/hip_runtime_api.h || missing+=(libamdhip64-dev)
     has_header amd_comgr.h || missing+=(libamd-comgr-dev)

@@ -3,6 +3,7 @@
  *
  *     fit_gpu [-l LINK_MBPS] SPEEDUPS PHASES     prints the profile that fits these measurements best
  *     fit_gpu -r PROFILE SPEEDUPS PHASES         prints the predictions of a profile and the measurements, in Markdown
+ *     fit_gpu -s PROFILE SPEEDUPS PHASES         prints shares of phases, measured and predicted, as CSV (phases_figure.sh)
  *
  * For users who have measured another machine: the two files have the format of those in test/data. LINK_MBPS is the rate of
  * a large copy over one link, in MB/s. The measurements are ratios and do not contain it.
@@ -18,7 +19,7 @@
 static int usage(void)
 {
     fprintf(stderr, "usage: fit_gpu [-l LINK_MBPS] SPEEDUPS PHASES\n"
-                    "       fit_gpu -r PROFILE SPEEDUPS PHASES\n");
+                    "       fit_gpu -r|-s PROFILE SPEEDUPS PHASES\n");
     return 2;
 }
 
@@ -44,7 +45,7 @@ static int fit(const fit_data_t *data, uint64_t link_mbps, uint64_t own_mbps)
     return 0;
 }
 
-static int report(const fit_data_t *data, const char *path)
+static int report(const fit_data_t *data, const char *path, bool shares)
 {
     dma_gpu_profile_t profile, even, odd;
     char error[256];
@@ -52,6 +53,10 @@ static int report(const fit_data_t *data, const char *path)
     if (dma_gpu_profile_load(path, &profile, error, sizeof(error)) != DMA_OK) {
         fprintf(stderr, "fit_gpu: %s: %s\n", path, error);
         return 1;
+    }
+    if (shares) {
+        fit_shares(&profile, data, stdout);
+        return 0;
     }
     even = fit_search(data, FIT_EVEN, profile.link_mbps, profile.own_mbps);
     odd = fit_search(data, ~FIT_EVEN, profile.link_mbps, profile.own_mbps);
@@ -73,15 +78,17 @@ int main(int argc, char **argv)
     dma_gpu_profile_t builtin = dma_gpu_profile_default();
     uint64_t link_mbps = builtin.link_mbps, own_mbps = builtin.own_mbps, rate = 0;
     const char *profile = NULL;
+    bool shares = false;
     fit_data_t data;
     char error[512];
     int option, status;
 
-    while ((option = getopt(argc, argv, "l:r:")) != -1) {
+    while ((option = getopt(argc, argv, "l:r:s:")) != -1) {
         if (option == 'l' && (rate = rate_of(optarg))) {
             link_mbps = own_mbps = rate;
-        } else if (option == 'r') {
+        } else if ((option == 'r' || option == 's') && !profile) {
             profile = optarg;
+            shares = option == 's';
         } else {
             return usage();
         }
@@ -93,7 +100,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "fit_gpu: %s\n", error);
         return 1;
     }
-    status = profile ? report(&data, profile) : fit(&data, link_mbps, own_mbps);
+    status = profile ? report(&data, profile, shares) : fit(&data, link_mbps, own_mbps);
     if (fflush(stdout) || ferror(stdout)) {
         fprintf(stderr, "fit_gpu: %s\n", strerror(errno));
         return 1;

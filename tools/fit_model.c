@@ -129,6 +129,10 @@ dma_gpu_work_t fit_work(const dma_gpu_profile_t *profile, const dma_gpu_shape_t 
     work.packets += n * own;
     work.queues += n * own;
     work.completions = work.queues;
+    /* one word lets all queues go, nothing can be taken back, and each call has buffers and packets of its own */
+    work.conditions = work.triggers = 0;
+    work.rearms = false;
+    work.own_queues = n * own;
     return work;
 }
 
@@ -159,16 +163,22 @@ void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double 
     }
 }
 
-void fit_predict_phase(const dma_gpu_profile_t *profile, const fit_phase_t *phase, double share[4])
+void fit_phase_shares(const dma_gpu_profile_t *profile, const dma_gpu_work_t *work, bool prelaunch, double share[4])
 {
-    dma_gpu_work_t work = fit_work_of_copy(profile, phase->bytes);
-    dma_gpu_phases_t p = dma_gpu_phases(profile, &work, false);
+    dma_gpu_phases_t p = dma_gpu_phases(profile, work, prelaunch);
     double sum = (double)dma_gpu_phases_sum(&p);
 
     share[0] = 100 * (double)p.control / sum;
     share[1] = 100 * (double)p.schedule / sum;
     share[2] = 100 * (double)p.copy / sum;
     share[3] = 100 * (double)p.sync / sum;
+}
+
+void fit_predict_phase(const dma_gpu_profile_t *profile, const fit_phase_t *phase, double share[4])
+{
+    dma_gpu_work_t work = fit_work_of_copy(profile, phase->bytes);
+
+    fit_phase_shares(profile, &work, false, share);
 }
 
 static int compare(const void *a, const void *b)

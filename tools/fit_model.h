@@ -48,7 +48,8 @@ bool fit_read(const char *speedups, const char *phases, fit_data_t *data, char *
 /* What was measured in a column of a row, per GPU: in place, so without own blocks. */
 dma_gpu_shape_t fit_shape(const fit_row_t *row, int column);
 /* The work of one process that drives all GPUs: it writes all packets, starts all queues and observes them. A swap has
- * two GPUs and one packet, so there are half as many as the packets of the busiest GPU suggest. */
+ * two GPUs and one packet, so there are half as many as the packets of the busiest GPU suggest. Prelaunched
+ * queues poll one word, and have no packet that skips others. */
 dma_gpu_work_t fit_work(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
 /* One copy from one GPU to another. */
 dma_gpu_work_t fit_work_of_copy(const dma_gpu_profile_t *profile, uint64_t bytes);
@@ -56,6 +57,8 @@ dma_gpu_work_t fit_work_of_copy(const dma_gpu_profile_t *profile, uint64_t bytes
 uint64_t fit_cost(const dma_gpu_profile_t *profile, const dma_gpu_shape_t *shape);
 const char *fit_column_name(const fit_row_t *row, int column);
 void fit_predict(const dma_gpu_profile_t *profile, const fit_row_t *row, double speedup[FIT_COLUMNS]);
+/* Percent: control, schedule, copy, sync. */
+void fit_phase_shares(const dma_gpu_profile_t *profile, const dma_gpu_work_t *work, bool prelaunch, double share[4]);
 void fit_predict_phase(const dma_gpu_profile_t *profile, const fit_phase_t *phase, double share[4]);
 
 /* The function that the search minimizes. */
@@ -78,9 +81,13 @@ size_t fit_choices(const dma_gpu_profile_t *profile, const fit_data_t *data, boo
 double fit_phase_error(const dma_gpu_profile_t *profile, const fit_data_t *data);
 
 /* Prints tables in Markdown: the constants beside those of two cross-validations (fitted to the even and to the odd
- * rows), the predicted and measured speed-ups, errors, phases, and what the component chooses with one process per
- * GPU. */
+ * rows), the predicted and measured speed-ups, errors, phases, what calls take with one process for all GPUs and with one for
+ * each, and what the component chooses with one process per GPU. */
 void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
                 const fit_data_t *data, FILE *out);
+
+/* Prints shares of phases as CSV: of one copy as published and as predicted, and as predicted of each variant in the setting of
+ * the measurements. */
+void fit_shares(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out);
 
 #endif

@@ -85,7 +85,7 @@ static void errors(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *ev
             fit_choices(profile, data, false, 0.05), data->nrows);
 }
 
-static void phases(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out)
+static void phases_of_copies(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out)
 {
     fprintf(out, "\nPhases of one copy, predicted / measured percent:\n\n"
                  "| bytes | control | schedule | copy | sync |\n|---|---|---|---|---|\n");
@@ -160,6 +160,38 @@ static void predictions(const dma_gpu_profile_t *profile, FILE *out)
     }
 }
 
+/* The same calls by one process for all GPUs, as measured, and by a process per GPU, as coll/dma runs them. */
+static void both(const dma_gpu_profile_t *profile, FILE *out)
+{
+    static const struct {
+        const char *name;
+        dma_gpu_family_t family;
+        int queues;
+    } variants[] = {{"pcpy", DMA_GPU_COPY, FIT_GPUS - 1},
+                    {"bcst", DMA_GPU_BCST, FIT_GPUS / 2},
+                    {"b2b, 1 queue", DMA_GPU_COPY, 1},
+                    {"swap", DMA_GPU_SWAP, FIT_GPUS / 2},
+                    {"halves", DMA_GPU_HALVES, FIT_GPUS - 1}};
+
+    fprintf(out, "\n| variant | artifact | artifact, prelaunched | process per GPU | process per GPU, prelaunched |\n"
+                 "|---|---|---|---|---|\n");
+    for (size_t i = 0; i < sizeof(variants) / sizeof(variants[0]); i++) {
+        fprintf(out, "| %s |", variants[i].name);
+        for (int k = 0; k < 4; k++) {
+            dma_gpu_shape_t shape = {.family = variants[i].family,
+                                     .nranks = FIT_GPUS,
+                                     .queues = variants[i].queues,
+                                     .bytes = KIB,
+                                     .prelaunch = k % 2};
+            dma_gpu_work_t work = k < 2 ? fit_work(profile, &shape) : dma_gpu_work(profile, &shape);
+            dma_gpu_phases_t phases = dma_gpu_phases(profile, &work, shape.prelaunch);
+
+            fprintf(out, " %.1f |", (double)dma_gpu_phases_sum(&phases) / 1e6);
+        }
+        fprintf(out, "\n");
+    }
+}
+
 void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even, const dma_gpu_profile_t *odd,
                 const fit_data_t *data, FILE *out)
 {
@@ -167,6 +199,39 @@ void fit_report(const dma_gpu_profile_t *profile, const dma_gpu_profile_t *even,
     errors(profile, even, odd, data, out);
     speedups(profile, data, true, out);
     speedups(profile, data, false, out);
-    phases(profile, data, out);
+    phases_of_copies(profile, data, out);
+    both(profile, out);
     predictions(profile, out);
+}
+
+static void put_shares(const char *source, const char *what, uint64_t bytes, const double share[4], FILE *out)
+{
+    fprintf(out, "%s,%s,%" PRIu64 ",%.1f,%.1f,%.1f,%.1f\n", source, what, bytes, share[0], share[1], share[2],
+            share[3]);
+}
+
+void fit_shares(const dma_gpu_profile_t *profile, const fit_data_t *data, FILE *out)
+{
+    double share[4];
+
+    fprintf(out, "source,what,bytes,control,schedule,copy,synchronise\n");
+    for (size_t i = 0; i < data->nphases; i++) {
+        put_shares("published", "copy", data->phases[i].bytes, data->phases[i].share, out);
+    }
+    for (size_t i = 0; i < data->nphases; i++) {
+        fit_predict_phase(profile, &data->phases[i], share);
+        put_shares("model", "copy", data->phases[i].bytes, share, out);
+    }
+    for (size_t r = 0; r < data->nrows; r++) {
+        for (int column = 0; column < FIT_COLUMNS; column++) {
+            dma_gpu_shape_t shape = fit_shape(&data->rows[r], column);
+            dma_gpu_work_t work = fit_work(profile, &shape);
+            char what[64];
+
+            fit_phase_shares(profile, &work, shape.prelaunch, share);
+            snprintf(what, sizeof(what), "%s %s%s", data->rows[r].gathers ? "all-gather" : "all-to-all",
+                     fit_column_name(&data->rows[r], column), shape.prelaunch ? " prelaunched" : "");
+            put_shares("model", what, shape.bytes, share, out);
+        }
+    }
 }

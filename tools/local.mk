@@ -88,6 +88,7 @@ trace_tool_sources = \
 	tools/trace/messages.c \
 	tools/trace/phases.c \
 	tools/trace/plot.c \
+	tools/trace/ranks.c \
 	tools/trace/read.c \
 	tools/trace/table.c \
 	tools/trace/trace.h
@@ -104,6 +105,8 @@ tools_bench_coll_dma_bench_SOURCES = \
 	tools/bench/device.c \
 	tools/bench/device.h \
 	tools/bench/energy.c \
+	tools/bench/energy.h \
+	tools/bench/energy_gpu.c \
 	tools/bench/files.c \
 	tools/gpu_start.c \
 	tools/gpu_start.h \
@@ -120,7 +123,7 @@ tools_bench_coll_dma_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
 tools_bench_coll_dma_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -ldl -lm
 
 # Read by ./check, ./demo and with-build.
-extra_files += tools/aarch64.sh tools/build.sh tools/compile_commands.sh tools/packages.sh tools/series.sh tools/summarize.py
+extra_files += tools/aarch64.sh tools/build.sh tools/compile_commands.sh tools/packages.sh tools/phases_figure.sh tools/series.sh tools/summarize.py
 
 # The program that writes the table of docs/user/parameters.md.
 plain_programs += tools/params_doc

@@ -4,10 +4,11 @@
 # shellcheck shell=bash
 
 # Packages that others depend on and that neither a build nor a test uses: half of all the time. Others load their libraries
-# only where they find them. The last ones are those of ROCm, which the library of the emulated node replaces.
+# only where they find them.
 unwanted='adduser|apt|auto.*|debconf|dpkg|fonts-.*|m4|mawk|.*gfortran.*|libapt-.*|libasan.*|libclang.*|libgprofng.*|libhwasan.*|libjs-.*
-    |libllvm.*|liblsan.*|libperl.*|libsystemd-shared|libtsan.*|libubsan.*|libz3.*|perl.*|sphinx-.*|sqv|systemd
-    |libamd.*|libhiprtc.*|libhsa.*'
+    |liblsan.*|libperl.*|libsystemd-shared|libtsan.*|libubsan.*|perl.*|sphinx-.*|sqv|systemd'
+# ROCm and its compiler, which Open MPI and UCX load where they find them. A root with GPUs asks for them itself.
+unwanted_rocm='libamd.*|libhiprtc.*|libhsa.*|libllvm.*|libz3.*'
 
 skip() {
     echo "$*"
@@ -53,7 +54,7 @@ needed() {
     local dir=$1
     shift
     apt_for "$dir" install -y --print-uris "$@" 2>>"$dir/log" |
-        sed -nE "s/^'[^']*' ([^_]+)_.*/\1/p" | grep -vxE "$(tr -d ' \n' <<<"$unwanted")"
+        sed -nE "s/^'[^']*' ([^_]+)_.*/\1/p" | grep -vxE "$(tr -d ' \n' <<<"$unwanted${unwanted_rocm:+|$unwanted_rocm}")"
 }
 
 # fetch DIR PACKAGE...: as files in DIR/new

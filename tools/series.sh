@@ -17,12 +17,19 @@ top=$(cd "$(dirname "$0")/.." && pwd)
 # Where each series is, and what a build and its tests need.
 packages='gcc libc6-dev make pkg-config openmpi-bin libopenmpi-dev libpmix-dev libucx-dev check
     bash coreutils diffutils findutils gawk grep gzip hostname login mount passwd procps python3 sed tar util-linux'
-# With `full`: what the further suites need, and the ROCm above the emulated node, from the release that has it. It finds
-# names there; what these packages need besides is in the other release, too.
+# With `full`: what the further suites need, and the release's own ROCm, below which the node is emulated.
 more='valgrind iproute2 nftables'
-rocm_release=bookworm
-rocm='libamd-comgr2 libamd-comgr-dev libamdhip64-5 libamdhip64-dev libhiprtc-builtins5 libhsa-runtime64-1 libhsa-runtime-dev
-    libhsakmt1 libhsakmt-dev libicu72 libllvm15 libxml2 libz3-4 rocminfo'
+rocm_of() {
+    case $1 in
+    5.0) echo libamd-comgr2 libamdhip64-5 libhiprtc-builtins5 libhsa-runtime64-1 libhsakmt1 rocminfo ;;
+    6.0) echo libamd-comgr3 libamdhip64-6 libhiprtc-builtins6 libhiprtc6 libhsa-runtime64-1 rocminfo ;;
+    esac
+}
+# Their headers. The packages ask for compilers that nobody here uses.
+rocm_headers_of() {
+    echo libamd-comgr-dev libamdhip64-dev libhsa-runtime-dev
+    [ "$1" != 5.0 ] || echo libhsakmt-dev
+}
 # With `compilers`: these packages, and what they depend on if the root does not have it yet.
 compilers='clang lld llvm'
 compilers_wanted='(clang|lld|llvm)(-.*)?|libclang.*|libedit.*|libbsd.*|libffi.*|libicu.*|libllvm.*|libmd.*|libpfm.*|libtinfo.*
@@ -68,16 +75,13 @@ make_full() {
     local series=$1 at=$top/build-series-$1 wanted release
     [ ! -e "$at/full" ] || return 0
     release=$(release_of "$series")
-    rm -rf "$at/apt" "$at/apt-rocm"
+    rm -rf "$at/apt"
     lists "$release" "$at/apt"
-    # shellcheck disable=SC2086
-    mapfile -t wanted < <(needed "$at/apt" $more)
-    fetch "$at/apt" "${wanted[@]}"
+    # shellcheck disable=SC2046,SC2086
+    mapfile -t wanted < <(unwanted_rocm='' needed "$at/apt" $more $(rocm_of "$series"))
+    # shellcheck disable=SC2046
+    fetch "$at/apt" "${wanted[@]}" $(rocm_headers_of "$series")
     unpack_here "$at/apt" "$at/root"
-    lists $rocm_release "$at/apt-rocm"
-    # shellcheck disable=SC2086
-    fetch "$at/apt-rocm" $rocm
-    unpack_here "$at/apt-rocm" "$at/root"
     # A build that was configured without all this is removed.
     rm -rf "$at/root/coll-dma/build"
     touch "$at/full"
@@ -90,7 +94,7 @@ make_compilers() {
     rm -rf "$at/apt-compilers"
     lists "$(release_of "$series")" "$at/apt-compilers"
     # shellcheck disable=SC2086
-    mapfile -t wanted < <(unwanted='' needed "$at/apt-compilers" $compilers | grep -xE "$(tr -d ' \n' <<<"$compilers_wanted")")
+    mapfile -t wanted < <(unwanted='' unwanted_rocm='' needed "$at/apt-compilers" $compilers | grep -xE "$(tr -d ' \n' <<<"$compilers_wanted")")
     fetch "$at/apt-compilers" "${wanted[@]}"
     unpack_here "$at/apt-compilers" "$at/root"
     touch "$at/compilers"
@@ -153,9 +157,8 @@ inside() {
     cd "$root"
     pivot_root . .
     umount --lazy .
-    # Otherwise Open MPI tries every interface, and prints a warning if a machine has none that it likes. HIP 5.2 needs an
-    # executable stack, which a newer libc gives to no library that is loaded late, unless it is told to.
-    exec env -i DMA_SERIES_ROOT=1 OMPI_MCA_btl_tcp_if_include=lo GLIBC_TUNABLES=glibc.rtld.execstack=2 PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
+    # Otherwise Open MPI tries every interface, and prints a warning if a machine has none that it likes.
+    exec env -i DMA_SERIES_ROOT=1 OMPI_MCA_btl_tcp_if_include=lo PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb \
         bash -c 'cd /coll-dma && exec "$@"' - "$@"
 }
 

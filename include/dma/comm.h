@@ -175,6 +175,9 @@ dma_status_t dma_channel_create(dma_comm_t *comm, const dma_call_t *call, dma_do
                                 dma_channel_t **channel);
 /* At most one start of a channel may be under way. It ends as described for dma_comm_post_in. */
 dma_status_t dma_channel_start(dma_channel_t *channel, dma_status_t *outcome);
+/* Behind a start: gives the engines in advance what the next start needs, while they carry out this one. It is a function of its
+ * own so that, of several starts, none waits for what another one prepares. Without it the next start takes longer. */
+void dma_channel_prepare_next(dma_channel_t *channel);
 /* Local. No start may be under way. */
 void dma_channel_destroy(dma_channel_t *channel);
 

@@ -43,9 +43,9 @@ enum {
 
 /* The counts of one communicator. */
 typedef struct dma_comm_counts {
-    struct dma_comm_counts *next;
-    const void *owner;               /* the handle of the communicator in whose name they are */
-    const struct dma_window *window; /* the host engine counts there, too */
+    struct dma_comm_counts *next, **link; /* in the list, and what points to it there */
+    const void *owner;                    /* the handle of the communicator in whose name they are */
+    const struct dma_window *window;      /* the host engine counts there, too */
     int nranks;
     uint64_t equal_bytes; /* of a block, in calls with equal blocks: for each rank a part of bytes_cores */
     uint64_t at[DMA_COUNTS];

@@ -147,7 +147,6 @@ DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for e
 #define UNARMED "Starts of persistent requests after which nothing was armed for this reason: the next start writes its packets."
 DMA_REASON(COMM, arm_limit, "as many programs are armed as coll_dma_prelaunch allows", UNARMED)
 DMA_REASON(COMM, arm_off, "coll_dma_prelaunch is 0", UNARMED)
-DMA_REASON(COMM, arm_unregistered, "the device does not see the ready words of all ranks", UNARMED)
 DMA_REASON(COMM, arm_unable, "not all ranks' engines accept programs before the start", UNARMED)
 DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
 #undef UNARMED
@@ -156,6 +155,7 @@ DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
 DMA_REASON(COMM, parts_limit, "as many requests are armed as coll_dma_prelaunch allows", PARTED)
 DMA_REASON(COMM, parts_memory, "no shared memory is left for the words of its partitions", PARTED)
 DMA_REASON(COMM, parts_unable, "the engines of this rank or of a peer cannot wait", PARTED)
+DMA_REASON(COMM, parts_unregistered, "the device does not see the words of all ranks", PARTED)
 DMA_REASON(COMM, parts_unarmed, "the engine of this rank cannot arm its programs", PARTED)
 DMA_REASON(COMM, parts_peer, "the engine of another rank cannot arm its programs", PARTED)
 #undef PARTED

@@ -123,8 +123,9 @@ void mca_coll_dma_request_complete(void *arg, dma_status_t status)
 static int request_start(size_t count, ompi_request_t **requests)
 {
     int rc = MPI_SUCCESS;
+    size_t started = 0;
 
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++, started++) {
         mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)requests[i];
         ompi_request_t *super = requests[i];
         dma_status_t status = DMA_OK, outcome = DMA_OK;
@@ -141,6 +142,14 @@ static int request_start(size_t count, ompi_request_t **requests)
         }
         if (DMA_AGAIN != outcome || DMA_OK != status) {
             mca_coll_dma_request_complete(request, DMA_OK != status ? status : outcome);
+        }
+    }
+    /* Behind all starts: what their engines have to do does not wait for it. */
+    for (size_t i = 0; i < started; i++) {
+        mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)requests[i];
+
+        if (request->channel) {
+            dma_channel_prepare_next(request->channel);
         }
     }
     mca_coll_dma_progress_update(true);

@@ -4,6 +4,7 @@
  * A channel is a small communicator of its own over the same ranks, with shared memory for one call. So a channel has
  * sequence numbers, a descriptor ring and streams of its own. Its starts match each other in order and are independent
  * of other channels and calls. Making a channel is collective and blocking; starting it is a post.
+ * On one node, making it takes one call on the communicator that it belongs to (setup/channel.c), and else a set-up with messages.
  *
  * A rank that cannot make its channel fails the communicator that the channel belongs to. A rank that finds this
  * communicator failed does not make the channel. So a rank that waits in the set-up of a channel also looks at that
@@ -105,7 +106,10 @@ static dma_status_t prepare(dma_channel_t *ch)
     if (comm->route->channel_prepare) {
         comm->route->channel_prepare(comm, &ch->call);
     }
-    status = dma_comm_prepare(comm);
+    status = dma_setup_channel(comm);
+    if (status == DMA_UNSUPPORTED) {
+        status = dma_comm_prepare(comm);
+    }
     if (status == DMA_OK && comm->route->channel_init) {
         status = comm->route->channel_init(comm, &ch->call, ch->arrays);
         if (status == DMA_OK) {
@@ -205,6 +209,15 @@ dma_status_t dma_channel_start(dma_channel_t *ch, dma_status_t *outcome)
         return dma_comm_post_resolved(ch->comm, status, ch->done, ch->arg, &ch->task, outcome);
     }
     return dma_comm_post_task(ch->comm, &ch->call, ch->arrays, ch->done, ch->arg, &ch->task, outcome);
+}
+
+void dma_channel_prepare_next(dma_channel_t *ch)
+{
+    const dma_memory_t *memory = ch->comm->proc->memory;
+
+    if (!ch->resolved && memory) {
+        memory->prepare_next(ch->comm);
+    }
 }
 
 void dma_channel_destroy(dma_channel_t *ch)

@@ -210,6 +210,21 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
     dma_comm_set_active(comm, false);
 }
 
+static void note_setup_begin(dma_comm_t *comm)
+{
+    dma_state_take(comm);
+    dma_comm_count(comm, DMA_COUNT_setups);
+    DMA_PROBE4(setup_begin, comm, comm->rank, comm->nranks, comm->text);
+}
+
+static void note_setup_end(dma_comm_t *comm)
+{
+    dma_state_update(comm);
+    /* The cast takes what is atomic off the type, which clang finds no kind of argument for. */
+    DMA_PROBE3(setup_end, comm, (dma_comm_state_t)comm->state, comm->identity);
+    dma_comm_begin_trace(comm);
+}
+
 int dma_comm_advance(dma_comm_t *comm)
 {
     int completed = 0;
@@ -224,10 +239,7 @@ int dma_comm_advance(dma_comm_t *comm)
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
         }
-        dma_state_update(comm);
-        /* The cast takes what is atomic off the type, which clang finds no kind of argument for. */
-        DMA_PROBE3(setup_end, comm, (dma_comm_state_t)comm->state, comm->identity);
-        dma_comm_begin_trace(comm);
+        note_setup_end(comm);
     }
     if (comm->pending_error && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
         dma_comm_fail(comm, comm->pending_error, "%s", comm->pending_reason);
@@ -266,10 +278,8 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
     dma_status_t status = DMA_OK;
 
     if (comm->state == DMA_COMM_NEW) {
-        dma_state_take(comm);
+        note_setup_begin(comm);
         comm->arrays = malloc(dma_arrays_total(comm));
-        dma_comm_count(comm, DMA_COUNT_setups);
-        DMA_PROBE4(setup_begin, comm, comm->rank, comm->nranks, comm->text);
         status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {
             dma_comm_fail(comm, status, "no memory for the set-up of %s", comm->text);
@@ -280,6 +290,15 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
         dma_comm_begin_trace(comm); /* of one rank */
     }
     return comm->state == DMA_COMM_POISONED ? comm->error : status;
+}
+
+void dma_comm_begin_ready(dma_comm_t *comm)
+{
+    dma_comm_lock(comm);
+    note_setup_begin(comm);
+    comm->state = DMA_COMM_READY;
+    note_setup_end(comm);
+    dma_comm_unlock(comm);
 }
 
 /* Fails the communicator on all ranks, because a call of this rank could not be resolved and its sequence number is
@@ -370,6 +389,41 @@ static __attribute__((noinline)) dma_status_t run_traced(dma_comm_t *comm, const
 dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
 {
     return dma_trace_on(comm->trace) ? run_traced(comm, call) : run_call(comm, call, false);
+}
+
+#define AGREE_NOTE 0x5eedu /* makes its sign differ from that of any call of the user's */
+
+dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_t bytes)
+{
+    dma_side_t side = {.dense = true, .size = 1, .extent = 1, .ub = 1, .count = bytes};
+    dma_call_t call = {.coll = DMA_ALLGATHER, .send = side, .recv = side};
+    dma_task_t task;
+    dma_status_t status;
+
+    call.send.addr = (void *)(uintptr_t)mine;
+    call.recv.addr = all;
+    status = dma_task_init(comm, &task, &call, NULL);
+    dma_comm_lock(comm);
+    if (status != DMA_OK) {
+        fail_unresolved(comm, status);
+    } else if (comm->state != DMA_COMM_READY) {
+        status = comm->error; /* it failed in another thread's progress meanwhile */
+    } else {
+        task.run.sign ^= (uint64_t)AGREE_NOTE << 24;
+        task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
+        task.began = 0;
+        dma_task_post(comm, &task);
+        if (dma_trace_on(comm->trace)) {
+            dma_task_trace_begin(&task, dma_trace_now());
+        }
+        dma_tasks_advance(comm);
+    }
+    dma_comm_unlock(comm);
+    if (status != DMA_OK) {
+        dma_task_drop(&task);
+        return status;
+    }
+    return dma_task_wait(&task);
 }
 
 dma_status_t dma_comm_prepare(dma_comm_t *comm)

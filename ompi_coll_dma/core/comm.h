@@ -217,6 +217,9 @@ struct dma_comm {
     double shown;      /* when the row was written last */
     uint64_t identity; /* equal on all ranks; 0: not agreed yet */
     bool warned;
+    const char *setup_phase; /* of the set-up: what it waited for when watch_clock looked last, and since when */
+    int setup_whom;
+    double setup_since;
     bool inner; /* belongs to a communicator over several nodes, which reports that its calls are late */
     char *text;
     char reason[320];
@@ -326,6 +329,11 @@ dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_status_t status, dma_d
                                     dma_status_t *outcome);
 /* Begins the set-up at the first call. */
 dma_status_t dma_comm_begin(dma_comm_t *comm);
+/* Its set-up has succeeded at once. */
+void dma_comm_begin_ready(dma_comm_t *comm);
+/* A call of coll/dma's own on a READY communicator, which counts as none of the user's: all ranks' `mine`, by rank. Blocking,
+ * without the lock. */
+dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_t bytes);
 
 /* ---- wait.c: without the lock ---- */
 
@@ -457,6 +465,12 @@ void dma_setup_drop(dma_comm_t *comm);
 dma_wait_t dma_setup_waits_for(const dma_comm_t *comm, const char **phase);
 /* Tells peers that can be READY already that this rank has failed. */
 void dma_setup_poison(dma_comm_t *comm, dma_status_t status);
+
+/* ---- setup/channel.c ---- */
+
+/* Sets a channel up without messages: READY. Blocking, without locks. DMA_UNSUPPORTED, on all ranks: that is not possible,
+ * and the communicator is as it was. Any other status: its parent has failed. */
+dma_status_t dma_setup_channel(dma_comm_t *comm);
 
 /* ---- proc.c ---- */
 

@@ -134,19 +134,21 @@ void dma_comm_counts_begin(dma_comm_counts_t *counts, dma_counters_t *counters)
 {
     pthread_mutex_lock(&counters->lock);
     counts->next = counters->first;
+    counts->link = &counters->first;
+    if (counts->next) {
+        counts->next->link = &counts->next;
+    }
     counters->first = counts;
     pthread_mutex_unlock(&counters->lock);
 }
 
 void dma_comm_counts_end(dma_comm_counts_t *counts, dma_counters_t *counters, dma_comm_counts_t *parent)
 {
-    dma_comm_counts_t **link = &counters->first;
-
     pthread_mutex_lock(&counters->lock);
-    while (*link != counts) {
-        link = &(*link)->next;
+    *counts->link = counts->next;
+    if (counts->next) {
+        counts->next->link = counts->link;
     }
-    *link = counts->next;
     for (int i = 0; i < DMA_COUNTS; i++) {
         if (parent) {
             parent->at[i] += count_of(counts, i);

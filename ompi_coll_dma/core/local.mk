@@ -16,8 +16,11 @@ core_sources += \
 	ompi_coll_dma/core/resolve.h \
 	ompi_coll_dma/core/route.h \
 	ompi_coll_dma/core/self.c \
+	ompi_coll_dma/core/setup/block.c \
+	ompi_coll_dma/core/setup/block.h \
 	ompi_coll_dma/core/setup/bootstrap.c \
 	ompi_coll_dma/core/setup/bootstrap.h \
+	ompi_coll_dma/core/setup/channel.c \
 	ompi_coll_dma/core/setup/choices.c \
 	ompi_coll_dma/core/setup/choices.h \
 	ompi_coll_dma/core/setup/cores.c \

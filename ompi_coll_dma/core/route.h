@@ -122,10 +122,11 @@ struct dma_memory {
     /* A persistent call. `serves`: could a route of this memory carry it out, as far as this rank sees? `init` is collective
      * and comes after the set-up if all ranks have said so. `start` makes a task for a start, if `init` has prepared them.
      * DMA_UNSUPPORTED: it has not, and the start is resolved as other calls are. After an error the task is to be posted as
-     * one that could not be resolved. */
+     * one that could not be resolved. `prepare_next` does what is possible for the next start while one is under way. */
     bool (*serves)(dma_comm_t *comm, const dma_call_t *call);
     dma_status_t (*init)(dma_comm_t *comm, const dma_call_t *call, void *arrays);
     dma_status_t (*start)(dma_comm_t *comm, dma_task_t *task, void *arrays);
+    void (*prepare_next)(dma_comm_t *comm);
 };
 
 extern const dma_route_t dma_route_host;     /* host.c */

@@ -37,7 +37,26 @@ static void report_late(dma_comm_t *comm, double now)
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "late", "%s; it waits on", words);
 }
 
-/* One rank of a node is enough. In the set-up, ranks do not see each other yet. */
+/*
+ * Does this rank report its wait in a set-up? There, ranks do not see each other yet. Rank 0 is enough, because the set-up of all
+ * takes as long as that of the slowest. If it is rank 0 that does not move, those to whom it owes a message report it, as soon as
+ * they have waited for that message for so long.
+ */
+static bool reports_setup(dma_comm_t *comm, double now)
+{
+    const char *phase = comm->route->phase ? comm->route->phase(comm, NULL) : NULL;
+    dma_wait_t wait = dma_comm_waits_for(comm);
+    int whom = wait.kind == DMA_WAIT_MESSAGE ? wait.ranks[0] : -1;
+
+    if (comm->setup_phase != phase || comm->setup_whom != whom || !comm->setup_since) {
+        comm->setup_phase = phase;
+        comm->setup_whom = whom;
+        comm->setup_since = now;
+    }
+    return comm->rank == 0 || (whom == 0 && now - comm->setup_since > comm->proc->params.warn);
+}
+
+/* One rank of a node is enough. */
 static bool may_report(dma_comm_t *comm)
 {
     return comm->state != DMA_COMM_READY || !comm->route->may_report || comm->route->may_report(comm);
@@ -68,6 +87,9 @@ static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
         return;
     }
     dma_state_show_wait(comm, now);
+    if (comm->state == DMA_COMM_SETUP && !reports_setup(comm, now)) {
+        return;
+    }
     if (params->warn > 0 && !comm->warned && now - comm->since > params->warn) {
         comm->warned = true;
         if (may_report(comm)) {

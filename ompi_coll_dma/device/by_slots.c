@@ -37,8 +37,10 @@
 #include "device/device.h"
 
 #define LAG 2
-#define SLOTS_FROM                                                                                                     \
-    (UINT64_C(256) << 10) /* bytes of the largest block: smaller ones are done sooner by one copy and the host plan */
+
+/* Bytes of the largest block. A copy and the host plan do smaller ones sooner. */
+#define SLOTS_FROM (UINT64_C(256) << 10)
+
 #define PIECE_UNIT  UINT64_C(256)         /* bytes; pieces are multiples of it */
 #define PIECE_LEAST UINT64_C(4096)        /* bytes: smaller ones take longer to start than to copy */
 #define PIECE_SHORT (UINT64_C(128) << 10) /* bytes: a call is not cut into smaller ones only to have more of them */

@@ -127,6 +127,7 @@ static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
     run->targets = dc->targets;
     run->shape = dma_device_sent_shape(task->device, task->in_place);
     run->binding = dc->binding;
+    run->parts = NULL; /* except of persistent calls with partitions (parts.c) */
     return DMA_OK;
 }
 
@@ -351,17 +352,18 @@ static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
         return DMA_AGAIN;
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
-    dma_device_wake_submitters(comm);
     task->device->phase = DEVICE_SUBMIT;
     return DMA_OK;
 }
 
 static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
 {
-    uint64_t began = dma_trace_begin(comm->trace);
-    dma_status_t status = comm->device->device->engine->start(&task->run);
+    const struct dma_device_comm *dc = comm->device;
+    bool armed = task->device->persistent && dc->run_is_armed;
+    uint64_t began = armed ? dc->started_at : dma_trace_begin(comm->trace);
+    dma_status_t status = dc->device->engine->start(&task->run);
 
-    dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, 0, began, 0);
+    dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, armed, began, 0);
     if (status == DMA_OK) {
         dma_device_trace_commands(comm, task);
         task->device->phase = DEVICE_RUN;
@@ -424,7 +426,7 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
                 dma_device_put_scratch(comm->proc, call, false);
             }
             if (call->persistent) {
-                dma_device_arm(comm);
+                dma_device_end_persistent(comm);
             }
             return DMA_OK;
         }

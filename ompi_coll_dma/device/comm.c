@@ -10,7 +10,7 @@ static size_t tables_bytes(int nranks)
     size_t n = (size_t)nranks;
 
     return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_traits_t) + 2 * sizeof(dma_target_t) + sizeof(dma_shape_t) +
-                7 * sizeof(uint64_t) + sizeof(char *) + sizeof(dma_slots_view_t) + sizeof(bool)) +
+                6 * sizeof(uint64_t) + sizeof(char *) + sizeof(dma_slots_view_t) + sizeof(bool)) +
            n * n * sizeof(int64_t);
 }
 
@@ -38,8 +38,7 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     dc->rt = rt;
     dc->device = device;
     dc->displs = (int64_t *)(dc + 1);
-    dc->ready = (uint64_t *)(dc->displs + n * n);
-    dc->shapes = (dma_shape_t *)(dc->ready + n);
+    dc->shapes = (dma_shape_t *)(dc->displs + n * n);
     dc->peers = (dma_device_peer_t *)(dc->shapes + n);
     dc->targets = (dma_target_t *)(dc->peers + n);
     dc->pieces.targets = dc->targets + n;
@@ -200,8 +199,7 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     if (status != DMA_OK) {
         return status;
     }
-    /* not a channel, or switched off, if the arenas of peers are not registered */
-    traits = dma_gpu_traits_of_call(&dc->device->traits, dc->peer_arenas_registered == (unsigned)comm->nranks);
+    traits = dma_gpu_traits_of_call(&dc->device->traits, dc->may_arm);
     *info = make_info(comm, task, &export, halves);
     if (info->flags & DMA_DEVICE_INFO_NEW) {
         *record = (dma_device_record_t){
@@ -350,12 +348,12 @@ static dma_status_t bind_engine(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
     char *arena = dma_arena_base(comm->window.arena);
     char *lines = (char *)dma_window_queue(&comm->window, comm->rank, 0);
+    char *trigger = (char *)dma_window_trigger_line(&comm->window, comm->rank);
     dma_gpu_bind_params_t job = {
         .rank = comm->rank,
         .nranks = comm->nranks,
         .traits = dc->traits,
         .stamps = dma_trace_on(comm->trace),
-        .ready = dc->peer_arenas_registered == (unsigned)comm->nranks ? dc->ready : NULL,
     };
     char why[DMA_GPU_WHY_BYTES];
     uint64_t at;
@@ -364,6 +362,7 @@ static dma_status_t bind_engine(dma_comm_t *comm)
     status = dma_ipc_register(comm->proc->ipc, dc->device->ordinal, arena, dma_arena_bytes(comm->window.arena), &at);
     if (status == DMA_OK) {
         job.lines = at + (uint64_t)(lines - arena);
+        job.trigger = dc->may_arm ? at + (uint64_t)(trigger - arena) : 0;
         status = dc->device->engine->bind(dc->device->unit, &job, &dc->binding, why);
         if (status == DMA_OK) {
             dc->epoch = comm->first_epoch; /* nothing has run yet */
@@ -522,26 +521,24 @@ void dma_device_stop(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
+    dma_device_claim_all(comm);
     dma_device_disarm(comm);
     dma_device_end_slots(comm);
     for (int r = 0; r < comm->nranks; r++) {
         dma_slots_unview(comm, &dc->by_slots.views[r]);
     }
     if (dc->binding && !dc->device->engine->unbind(dc->binding)) {
-        /* A queue that waits for a rank that has ended polls that rank's ready word for ever. So the memory of the word
-         * must neither be unmapped nor be used for something else. */
+        /* A queue that does not move may still read our trigger and write our lines. So the memory must neither be unmapped
+         * nor be used for something else. */
         comm->window.permanent = true;
         dma_arena_keep_mapped(comm->window.arena);
         dc->arena_registered = false;
-        dc->peer_arenas_registered = 0;
     }
     dc->binding = NULL;
+    dma_device_parts_unregister(comm, comm->window.permanent);
     if (dc->arena_registered) {
         dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
         dc->arena_registered = false;
-    }
-    while (dc->peer_arenas_registered) {
-        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[--dc->peer_arenas_registered].mapping->base);
     }
 }
 

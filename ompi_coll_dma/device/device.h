@@ -58,9 +58,11 @@
  * this in the traits, and the host plan runs. A rank whose own engine cannot do it packs inside the device.
  *
  * Persistent calls. All of this is done once, in *_init. The starts need no descriptors: the ready word of a rank
- * (engine/gpu.h) says that it has started. If the engines of all ranks accept programs before the start, the programs
- * of the next start are armed when a start has completed. Else a rank submits its programs when it has seen all ready
- * words.
+ * (engine/gpu.h) says that it has started. If the engines of all ranks accept programs before the start, those of the first
+ * start are armed in *_init, and those of the next when a start has done its work: in MPI_Start, behind the store of the ready
+ * word, while the engines copy. So nothing is written in MPI_Wait. Only behind a start that was not armed, because its
+ * programs had been revoked, the next is armed when it completes. A rank whose programs are not armed submits them when it has
+ * seen all ready words.
  *
  * What a rank publishes belongs to its descriptor and is overwritten together with it. So a rank can complete a call
  * and enter the next one while a slower peer still reads the record.
@@ -310,15 +312,18 @@ struct dma_device_comm {
     uint64_t start_bytes;
     struct dma_device_call start_call; /* of every start */
     dma_run_t start_run;               /* of every start, except for the epoch */
-    uint64_t *ready;                   /* by rank: address of its ready word on this rank's device */
-    unsigned peer_arenas_registered;   /* number of arenas that the device can access for this; the first ranks' */
-    bool can_arm;
-    bool arm_refused;       /* the engine could not arm its programs; they will not change */
-    dma_run_parts_t *parts; /* the call has partitions, which engines wait for; NULL: it has none */
-    void *parts_block;      /* then: this rank's words, in its arena */
+    bool may_arm;                      /* what this rank has published: its engine accepts programs before a start */
+    bool all_may_arm;                  /* so do the engines of all ranks */
+    bool can_arm;                      /* and this one has not refused */
+    bool arm_refused;                  /* the engine could not arm its programs; they will not change */
+    bool run_is_armed;                 /* the last start's programs were */
+    uint64_t started_at;               /* for the trace */
+    dma_run_parts_t *parts;            /* the call has partitions, which engines wait for; NULL: it has none */
+    void *parts_block;                 /* then: this rank's words, in its arena, */
+    unsigned parts_arenas;             /* and how many arenas the device can access for the words; the first ranks' */
     uint64_t armed_bytes;
-    uint32_t armed_epoch; /* epoch of the start whose programs are armed; 0: none */
-    double armed_at;
+    uint32_t armed_epoch; /* epoch of the next start, if its programs are armed; else 0 */
+    double armed_at;      /* since when nothing else is in front of them */
 };
 
 /* ---- route.c: what the core knows of this folder ---- */
@@ -544,6 +549,8 @@ void dma_writers_destroy(dma_proc_t *proc);
 dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts);
 /* Forgets them; no engine writes to the words any more, or `keep`: one may. */
 void dma_device_parts_end(dma_comm_t *comm, bool keep);
+/* The device needs no access to the words of the ranks any more, or `keep`: it may still write there. */
+void dma_device_parts_unregister(dma_comm_t *comm, bool keep);
 
 /* ---- persistent.c ---- */
 
@@ -552,8 +559,6 @@ struct dma_bootstrap;
 dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t bytes, struct dma_bootstrap *exchange);
 /* *all: `yes` of all ranks. */
 dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all);
-/* The word of a rank (engine/gpu.h) in the window. */
-_Atomic uint32_t *dma_device_ready_word(const dma_comm_t *comm, int rank);
 
 /* Collective and blocking. If the buffers of all ranks are device memory, does once what each start would have to do.
  * After an error the communicator has failed. */
@@ -565,7 +570,13 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);
 int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task);
 /* Gives the programs of the next start to the engine, if that is allowed. */
 void dma_device_arm(dma_comm_t *comm);
-/* Takes armed programs back: always, and if they have been armed for longer than coll_dma_armed_seconds. */
+/* The same behind a start that has done all it had to do, unless they would disturb the run in progress. Takes the lock. */
+void dma_device_prepare_next(dma_comm_t *comm);
+/* A start has completed. */
+void dma_device_end_persistent(dma_comm_t *comm);
+/* This rank gives its buffers back: no rank's programs of the last start that wait still will be let go. */
+void dma_device_claim_all(dma_comm_t *comm);
+/* Takes armed programs back: always, and if they have waited for longer than coll_dma_armed_seconds for a start. */
 void dma_device_disarm(dma_comm_t *comm);
 void dma_device_disarm_expired(dma_comm_t *comm);
 

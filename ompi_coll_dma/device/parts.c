@@ -1,9 +1,13 @@
 /*
  * Persistent calls with partitions, which engines wait for (dma/parts.h, engine/gpu.h).
  *
- * *_init has prepared the call as any other. Then each rank allocates the words for what comes in its arena, which the devices of
- * all ranks have registered for the ready words of starts, and tells the others where they are. Each arms the first start, because only that shows
- * whether the engine can; a second exchange says whether all could. Otherwise the call is an ordinary one on all ranks.
+ * *_init has prepared the call as any other. Then each rank allocates the words for what comes in its arena, and tells the others
+ * where they are. It registers the arenas of all ranks with its device, whose engine writes the words. Each arms the first start,
+ * because only that shows whether the engine can; a second exchange says whether all could. Otherwise the call is an ordinary one
+ * on all ranks.
+ *
+ * The next start is armed when one has completed, not earlier as those of other calls: what is left of a round that was taken
+ * back is submitted to the same queues, and the words of the next round are not reset before.
  *
  * The call holds one of the coll_dma_prelaunch places from then on: its starts have no other way than armed programs. Programs
  * that wait for a start for too long are removed as those of other calls are, and armed anew by the start.
@@ -33,12 +37,38 @@ static uint64_t bank_words(const dma_comm_t *comm, const dma_parts_t *parts)
     return ((uint64_t)comm->nranks * parts->rparts + line - 1) / line * line;
 }
 
-/* The device's address of a rank's arena. */
-static uint64_t arena_addr(const dma_comm_t *comm, int rank)
+static dma_parts_target_t *targets_of(const struct dma_device_comm *dc)
 {
-    const char *word = (const char *)dma_device_ready_word(comm, rank);
+    return (dma_parts_target_t *)(dc->parts + 1);
+}
 
-    return comm->device->ready[rank] - (uint64_t)(word - comm->window.peers[rank].mapping->base);
+/* Lets the device access the arenas of all ranks. The addresses that it knows them by are kept where the words will be. */
+static bool register_arenas(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    while (dc->parts_arenas < (unsigned)comm->nranks) {
+        const dma_mapping_t *m = comm->window.peers[dc->parts_arenas].mapping;
+
+        if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes,
+                             &targets_of(dc)[dc->parts_arenas].arrived) != DMA_OK) {
+            return false;
+        }
+        dc->parts_arenas++;
+    }
+    return true;
+}
+
+void dma_device_parts_unregister(dma_comm_t *comm, bool keep)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    while (dc->parts_arenas > 0) {
+        dc->parts_arenas--;
+        if (!keep) {
+            dma_ipc_unregister(comm->proc->ipc, comm->window.peers[dc->parts_arenas].mapping->base);
+        }
+    }
 }
 
 /* Why this rank cannot, before it has taken anything. */
@@ -46,7 +76,7 @@ static dma_reason_t find_obstacle(const dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
 
-    bool able = dc && dc->prepared && dc->can_arm && dc->peer_arenas_registered == (unsigned)comm->nranks;
+    bool able = dc && dc->prepared && dc->can_arm;
 
     return able ? DMA_REASON_NONE : DMA_REASON_parts_unable;
 }
@@ -121,7 +151,7 @@ static bool is_valid(const dma_comm_t *comm, const dma_parts_t *parts, int rank,
 static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_bootstrap_t *exchange)
 {
     struct dma_device_comm *dc = comm->device;
-    dma_parts_target_t *targets = (dma_parts_target_t *)(dc->parts + 1);
+    dma_parts_target_t *targets = targets_of(dc);
 
     for (int r = 0; r < comm->nranks; r++) {
         const dma_device_words_t *w = dma_bootstrap_record(exchange, r);
@@ -130,7 +160,7 @@ static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_bo
             return false;
         }
         targets[r] = (dma_parts_target_t){
-            .arrived = arena_addr(comm, r) + w->offset + (uint64_t)comm->rank * w->rparts * sizeof(uint32_t),
+            .arrived = targets[r].arrived + w->offset + (uint64_t)comm->rank * w->rparts * sizeof(uint32_t),
             .bank_bytes = w->bank_bytes,
             .rparts = (uint32_t)w->rparts,
         };
@@ -181,12 +211,15 @@ dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts)
     bool all;
 
     why = why ? why : take(comm, parts);
+    if (!why && !register_arenas(comm)) {
+        why = DMA_REASON_parts_unregistered;
+    }
     if (!why) {
         own = state_words(comm, parts);
         parts->arrived = (uint32_t *)((char *)comm->device->parts_block + BEHIND_HEAD);
         parts->arrived_distance = bank_words(comm, parts);
         parts->in_kernels =
-            arena_addr(comm, comm->rank) == (uint64_t)(uintptr_t)comm->window.peers[comm->rank].mapping->base;
+            targets_of(comm->device)[comm->rank].arrived == (uint64_t)(uintptr_t)comm->window.peers[comm->rank].mapping->base;
     }
     status = dma_device_exchange(comm, &own, sizeof(own), &exchange);
     if (status != DMA_OK) {

@@ -4,7 +4,7 @@
 #include "core/setup/bootstrap.h"
 #include "device/device.h"
 
-_Atomic uint32_t *dma_device_ready_word(const dma_comm_t *comm, int rank)
+static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
 {
     return &dma_window_ready(&comm->window, rank)->word;
 }
@@ -47,24 +47,6 @@ dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all)
     return DMA_OK;
 }
 
-/* Registers the arenas of all peers with the device, so that its engine can poll their ready words. If one cannot be
- * registered, nothing is armed. */
-static void register_ready_words(dma_comm_t *comm)
-{
-    struct dma_device_comm *dc = comm->device;
-
-    for (int r = 0; r < comm->nranks; r++) {
-        const dma_mapping_t *m = comm->window.peers[r].mapping;
-        uint64_t at;
-
-        if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
-            return;
-        }
-        dc->ready[r] = at + (uint64_t)((char *)dma_device_ready_word(comm, r) - m->base);
-        dc->peer_arenas_registered++;
-    }
-}
-
 /* Makes a task for the call, which dma_device_serves has accepted, and publishes its record. Or says why it could not. */
 static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
@@ -76,9 +58,7 @@ static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_c
         dma_device_needs_scratch(dc, task->device)) {
         return DMA_REASON_unprepared_resolve;
     }
-    if (dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0) {
-        register_ready_words(comm);
-    }
+    dc->may_arm = dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0;
     dma_device_check_export(comm, task->device);
     if (dma_device_needs_scratch(dc, task->device)) {
         return DMA_REASON_unprepared_scratch;
@@ -119,7 +99,7 @@ static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
     dc->start_in_place = task->in_place;
     dc->start_coll = task->coll;
     dc->start_bytes = task->bytes;
-    dc->can_arm = features & DMA_GPU_PRELAUNCH;
+    dc->all_may_arm = dc->can_arm = features & DMA_GPU_PRELAUNCH;
 }
 
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
@@ -205,14 +185,22 @@ static void count_end_of_wait(dma_comm_t *comm, int how)
     comm->counts.at[DMA_COUNT_armed_ns] += waited > 0 ? (uint64_t)(1e9 * waited) : 0;
 }
 
+/* All ranks have started. Each rank stores its ready word before it looks at the others', so the last one finds that, and perhaps
+ * some others do as well: then all of them do this. The rank's own programs need no better place: the others wait, too. */
+static void release_all(dma_comm_t *comm, uint32_t epoch)
+{
+    for (int r = 0; comm->device->all_may_arm && r < comm->nranks; r++) {
+        dma_trigger_release(dma_window_trigger(&comm->window, r, epoch), epoch);
+    }
+    dma_device_wake_submitters(comm); /* ranks whose programs were not armed */
+}
+
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    /* Armed engines of peers wait for this rank's ready word. If a peer has failed, its caller has its buffers back, so
-     * its engine must not be let go. A failed rank sets the poison before it stops, and then gives copies that were
-     * started before that 2 s to end. */
+    /* If a peer has failed, its caller has its buffers back. A failed rank sets the poison before it stops, claims the triggers,
+     * and then gives copies that were started before that 2 s to end. */
     dma_status_t poison = dma_window_poisoned(&comm->window);
-    uint64_t began;
 
     if (poison != DMA_OK) {
         return poison;
@@ -223,29 +211,26 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
             return DMA_ERR_ENGINE;
         }
     }
-    dma_device_start_run(comm, task, dc->armed_epoch ? DEVICE_RUN : DEVICE_STARTED);
+    dc->run_is_armed = dc->armed_epoch;
+    dma_device_start_run(comm, task, dc->run_is_armed ? DEVICE_SUBMIT : DEVICE_STARTED);
     dc->start_run.repeat = true; /* for the starts after this one */
-    if (dc->armed_epoch) {
+    if (dc->run_is_armed) {
         count_end_of_wait(comm, DMA_COUNT_armed_started);
         comm->counts.at[DMA_COUNT_bytes_engines] += dc->armed_bytes;
         dc->armed_epoch = 0;
         give_place(comm);
     }
-    began = dma_trace_begin(comm->trace); /* before armed engines can begin */
-    /* release: what the user has written into the buffers comes before what engines do after they have seen the word */
-    atomic_store_explicit(dma_device_ready_word(comm, comm->rank), dma_ready_start(task->run.epoch),
-                          memory_order_release);
+    dc->started_at = dma_trace_begin(comm->trace); /* before armed engines can begin */
+    /* Release: what the user has written into the buffers comes before what engines do after the last start. Sequentially
+     * consistent, as the loads behind it: of ranks that start at the same time, at least one sees all words. */
+    atomic_store_explicit(ready_word(comm, comm->rank), task->run.epoch, memory_order_seq_cst);
+    if (dma_device_unstarted_rank(comm, task) < 0) {
+        release_all(comm, task->run.epoch);
+    }
     dma_task_set_running(task);
-    if (task->device->phase == DEVICE_STARTED) {
+    if (!dc->run_is_armed) {
         dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
         dma_device_copy_early(comm, task);
-    } else {
-        dma_bell_fence(); /* of two ranks that start at the same time, one sees the other's word */
-        if (dma_device_unstarted_rank(comm, task) < 0) {
-            dma_device_wake_submitters(comm); /* a rank whose programs were not armed may wait for this start */
-        }
-        dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, 1, began, 0);
-        dma_device_trace_commands(comm, task);
     }
     return DMA_OK;
 }
@@ -253,9 +238,8 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
 int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task)
 {
     for (int r = 0; r < comm->nranks; r++) {
-        /* acquire: the peer's buffers are written only after its ready word has been seen */
-        if (!dma_ready_started(atomic_load_explicit(dma_device_ready_word(comm, r), memory_order_acquire),
-                               task->run.epoch)) {
+        /* acquire: the peer's buffers are written only after its ready word has been seen; and see above */
+        if (!dma_ready_started(atomic_load_explicit(ready_word(comm, r), memory_order_seq_cst), task->run.epoch)) {
             return r;
         }
     }
@@ -266,11 +250,9 @@ static dma_reason_t why_not_armed(const dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
 
-    return dc->arm_refused                                        ? DMA_REASON_arm_refused
-           : comm->proc->params.prelaunch <= 0                    ? DMA_REASON_arm_off
-           : !(dc->device->traits.features & DMA_GPU_PRELAUNCH)   ? DMA_REASON_arm_unable
-           : dc->peer_arenas_registered != (unsigned)comm->nranks ? DMA_REASON_arm_unregistered
-                                                                  : DMA_REASON_arm_unable;
+    return dc->arm_refused                     ? DMA_REASON_arm_refused
+           : comm->proc->params.prelaunch <= 0 ? DMA_REASON_arm_off
+                                               : DMA_REASON_arm_unable;
 }
 
 void dma_device_arm(dma_comm_t *comm)
@@ -298,9 +280,48 @@ void dma_device_arm(dma_comm_t *comm)
         return;
     }
     dc->armed_epoch = next.epoch;
-    dc->armed_at = dma_now();
+    dc->armed_at = dma_now(); /* if a run is in progress, it begins when that has ended */
     dma_comm_count(comm, DMA_COUNT_armed);
     dma_comm_set_active(comm, true); /* progress checks how long the programs stay armed */
+}
+
+void dma_device_prepare_next(dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+    const dma_task_t *task;
+
+    if (!dc || !dc->prepared || !dc->run_is_armed || dc->start_run.parts) {
+        return; /* without a lock: only starts and *_init change these */
+    }
+    dma_comm_lock(comm);
+    task = comm->head;
+    /* Before DEVICE_RUN the engine has not all programs of the run. */
+    if (comm->state == DMA_COMM_READY && (!task || task->device->phase == DEVICE_RUN)) {
+        dma_device_arm(comm);
+    }
+    dma_comm_unlock(comm);
+}
+
+void dma_device_end_persistent(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (dc->armed_epoch) {
+        dc->armed_at = dma_now(); /* from now on nothing else is in front of them */
+    } else if (!dc->run_is_armed || dc->start_run.parts) {
+        /* Not while it was under way: it was on other queues of the same engines, which a waiting queue would have blocked.
+         * Or it has partitions: what is left of it could have been taken back, and be submitted to the same queues. */
+        dma_device_arm(comm);
+    }
+}
+
+void dma_device_claim_all(dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    for (int r = 0; dc->all_may_arm && r < comm->nranks; r++) {
+        (void)dma_trigger_claim(dma_window_trigger(&comm->window, r, dc->epoch), dc->epoch);
+    }
 }
 
 void dma_device_disarm(dma_comm_t *comm)
@@ -309,9 +330,11 @@ void dma_device_disarm(dma_comm_t *comm)
 
     if (dc->armed_epoch) {
         count_end_of_wait(comm, DMA_COUNT_armed_cancelled);
-        dc->device->engine->disarm(dc->binding, dma_device_ready_word(comm, comm->rank));
         dc->armed_epoch = 0;
         give_place(comm);
+    }
+    if (dc->binding && dc->device->engine->disarm) {
+        dc->device->engine->disarm(dc->binding); /* also a run that has started and waits for peers */
     }
 }
 
@@ -319,7 +342,7 @@ void dma_device_disarm_expired(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
-    if (dc->armed_epoch && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
+    if (dc->armed_epoch && !comm->head && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
         dma_comm_note_reason(comm, DMA_REASON_arm_expired);
         dma_device_disarm(comm);
     }

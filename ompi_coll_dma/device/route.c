@@ -62,6 +62,7 @@ const dma_memory_t dma_device_memory = {
     .serves = dma_device_serves,
     .init = dma_device_persistent_init,
     .start = dma_device_persistent_start,
+    .prepare_next = dma_device_prepare_next,
 };
 
 const dma_route_t dma_route_device = {

@@ -17,9 +17,8 @@
 #include "core/comm.h"
 #include "gpu/runtime.h"
 
-#define DMA_SLOTS 4 /* of a process; see by_slots.c */
-#define DMA_SLOTS_MOST                                                                                                 \
-    (UINT64_C(8) << 20) /* bytes of all slots: 2 MiB are copied at 0.9 of the link's speed and more */
+#define DMA_SLOTS      4                   /* of a process; see by_slots.c */
+#define DMA_SLOTS_MOST (UINT64_C(8) << 20) /* bytes of all slots: 2 MiB are copied at 0.9 of the link's speed */
 #define DMA_SLOTS_PAGE UINT64_C(4096)
 
 enum { DMA_SLOTS_OUT, DMA_SLOTS_IN, DMA_SLOTS_STREAMS }; /* into the own slots; out of the slots of peers */

@@ -35,10 +35,11 @@ void dma_device_trace_stamps(const dma_comm_t *comm, const dma_task_t *task)
         return;
     }
     for (uint32_t i = 1; i < task->run.plan->nprogs; i++) {
-        uint64_t ticks[2];
+        dma_gpu_stamp_t stamp;
 
-        if (engine->stamps(comm->device->binding, i, ticks)) {
-            dma_trace_mark(comm->trace, DMA_TRACE_STAMP, task->run.seq, i, ticks[0], ticks[1]);
+        if (engine->stamps(comm->device->binding, i, &stamp)) {
+            dma_trace_mark(comm->trace, stamp.early ? DMA_TRACE_EARLY : DMA_TRACE_STAMP, task->run.seq, i,
+                           stamp.ticks[0], stamp.ticks[1]);
         }
     }
 }

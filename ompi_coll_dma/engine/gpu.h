@@ -16,8 +16,8 @@
  * plan->progs[0] is the host program, which the core runs. An engine runs progs[1] to progs[nprogs - 1]. The line of
  * progs[i] is dma_window_queue(run->window, rank, i - 1) for the CPU, which stores with release, and for the device the
  * member `lines` of dma_gpu_bind_params_t plus 64 * (i - 1), or the word for that epoch in the same line (node/window.h). Of
- * the operations only COPY, COPY2 and SWAP are work: in `start` the flags of WAIT operations have been reached, and the
- * SIGNAL at the end of a program stands for its line.
+ * the operations only COPY, COPY2 and SWAP are work: when a program runs, the flags of its WAIT operations have been reached,
+ * and the SIGNAL at its end stands for its line.
  *
  * Threads and scope. The calls for one binding come one at a time, with the lock of its communicator. Those for different
  * bindings of a unit may come at the same time, so an engine locks what bindings share. `start` is called from Open MPI's
@@ -44,6 +44,7 @@
 
 #include "dma/counters.h"
 #include "dma/engine.h"
+#include "engine/trigger.h"
 #include "gpu/budget.h"
 #include "gpu/runtime.h"
 #include "gpu/shape.h"
@@ -165,32 +166,32 @@ typedef struct dma_gpu_bind_params {
     int rank, nranks;
     const dma_gpu_traits_t *traits; /* by rank */
     uint64_t lines;                 /* our device's address of this rank's queue lines, 64 bytes each */
-    const uint64_t *ready; /* our device's addresses of the ready words, by rank; NULL: nothing will be armed */
-    bool stamps;           /* `stamps` will be called */
+    uint64_t trigger;               /* likewise of its trigger line; 0: nothing will be armed */
+    bool stamps;                    /* `stamps` will be called */
 } dma_gpu_bind_params_t;
 
 /*
- * Arming. The programs of a call that is known in advance are given to the hardware before the call starts. Each program
- * waits for the ready word of this rank, and then for the ready words of the peers that it writes to. Values of a ready
- * word:
+ * Arming. The programs of a call that is known in advance are given to the hardware before the call starts. They wait for the
+ * trigger of this rank (engine/trigger.h). A rank starts by storing the epoch into its ready word, and the rank that finds
+ * that all have started lets the programs of all ranks go. So no CPU is needed between the start of the last rank and the
+ * first copy, and a start writes no packets except for the own block.
  *
- *     2 * epoch        start: the buffers of this rank are ready for the run with this epoch
- *     2 * epoch + 1    revoke: the programs of this epoch do nothing and write no line
- *
- * So one store starts a run, and no CPU is involved between the start of the last rank and the first copy. Armed programs
- * have exclusive queues, so no other work is queued behind them. A binding with armed programs must be disarmed before
- * the buffers are freed.
+ * Armed programs have exclusive queues. Nothing is queued behind them except the programs of the next run: once a run whose
+ * programs were armed has started, those of the next may be armed, before the first run has ended. A binding with armed
+ * programs must be disarmed before the buffers are freed.
  */
-static inline uint32_t dma_ready_start(uint32_t epoch)
-{
-    return 2 * epoch;
-}
 
-/* Whether a rank with this ready word has started the run of `epoch` or a later one, and has not revoked it. */
+/* Whether a rank with this ready word has started the run of `epoch` or a later one. */
 static inline bool dma_ready_started(uint32_t word, uint32_t epoch)
 {
-    return word == dma_ready_start(epoch) || (int32_t)(word - dma_ready_start(epoch)) >= 2;
+    return (int32_t)(word - epoch) >= 0;
 }
+
+/* When an engine has run a program, by its own clock, which counts 100 MHz or so. */
+typedef struct dma_gpu_stamp {
+    uint64_t ticks[2]; /* begin and end */
+    bool early;        /* the program was given to the engine before the peers had entered (copy_early) */
+} dma_gpu_stamp_t;
 
 typedef struct dma_gpu_engine {
     const char *name; /* value of coll_dma_engine: at most 15 characters */
@@ -217,7 +218,8 @@ typedef struct dma_gpu_engine {
     void (*wait_early)(dma_gpu_binding_t *binding);
 
     /* DMA_AGAIN: not all programs were given to the hardware yet; call again with the same run until DMA_OK. An error
-     * fails the communicator, and the binding gets no further run. */
+     * fails the communicator, and the binding gets no further run. Of a run that is armed, the programs that `arm` has left
+     * out are given to the hardware: those that concern this rank alone. */
     dma_status_t (*start)(dma_run_t *run);
     /* [may be NULL] Work of the CPU while a started run is in progress, also of an armed one. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);
@@ -226,14 +228,15 @@ typedef struct dma_gpu_engine {
     /* [may be NULL: no] Do the lines of a started run depend on `advance`? */
     bool (*needs_cpu)(const dma_run_t *run);
     /* Both are NULL without DMA_GPU_PRELAUNCH. `arm` gives the programs of `run` to the hardware, for the run's epoch;
-     * *bytes: what they will write.
+     * *bytes: what they will write. It waits for nothing.
      * DMA_UNSUPPORTED: these programs cannot be armed, or not now; start them at their call. `disarm` revokes the armed
-     * programs and waits, for a bounded time, until the hardware has skipped them; `ready` is this rank's ready word. */
+     * programs that have not been let go, and waits, for a bounded time, until the hardware has skipped them. If these are of
+     * a run that has been started, the run never ends. */
     dma_status_t (*arm)(const dma_run_t *run, uint64_t *bytes);
-    void (*disarm)(dma_gpu_binding_t *binding, _Atomic uint32_t *ready);
-    /* [may be NULL] When a program of the last run, which has ended, has begun and ended by the engine's clock, which counts
-     * 100 MHz or so. False: the engine does not know; it does so only if `bind` was told to. */
-    bool (*stamps)(dma_gpu_binding_t *binding, uint32_t program, uint64_t ticks[2]);
+    void (*disarm)(dma_gpu_binding_t *binding);
+    /* [may be NULL] When a program of the last run, which has ended, has begun and ended by the engine's clock. False: the
+     * engine does not know, or has said it with another program; it does so only if `bind` was told to. */
+    bool (*stamps)(dma_gpu_binding_t *binding, uint32_t program, dma_gpu_stamp_t *stamp);
     /* DMA_OK, or an error if the hardware has failed under the runs of this binding. Then *reason says how; it is valid
      * until this thread's next call of the engine. */
     dma_status_t (*check)(dma_gpu_binding_t *binding, const char **reason);

@@ -2,6 +2,7 @@
 core_sources += \
 	ompi_coll_dma/engine/gpu.c \
 	ompi_coll_dma/engine/gpu.h \
+	ompi_coll_dma/engine/trigger.h \
 	ompi_coll_dma/engine/host/host.c \
 	ompi_coll_dma/engine/sdma/arm.c \
 	ompi_coll_dma/engine/sdma/engine.c \
@@ -55,6 +56,10 @@ core_sources += \
 	ompi_coll_dma/engine/stream/engine.c \
 	ompi_coll_dma/engine/stream/self_copy.c \
 	ompi_coll_dma/engine/stream/self_copy.h \
+	ompi_coll_dma/engine/stream/stamps.c \
+	ompi_coll_dma/engine/stream/stamps.h \
 	ompi_coll_dma/engine/stream/stream.h \
+	ompi_coll_dma/engine/stream/unit.c \
+	ompi_coll_dma/engine/stream/unit.h \
 	ompi_coll_dma/engine/stream/work.c \
 	ompi_coll_dma/engine/stream/work.h

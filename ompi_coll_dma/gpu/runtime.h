@@ -180,6 +180,14 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*event_destroy)(dma_gpu_event_t *event);
     dma_status_t (*event_record)(dma_gpu_event_t *event, dma_gpu_stream_t *stream);
     dma_status_t (*event_query)(dma_gpu_event_t *event);
+    /*
+     * Events with timing; scope. Either both are set or both are NULL [may be NULL]. For an event that event_create_timed has
+     * made, the members above do the same. event_elapsed: nanoseconds between the last records of two such events of one
+     * device, in the order of the arguments; less than 0 if `to` was reached first. DMA_AGAIN: one is not reached yet. The
+     * runtime counts in steps of about 500 ns, and in a float of milliseconds.
+     */
+    dma_status_t (*event_create_timed)(dma_gpu_event_t **event);
+    dma_status_t (*event_elapsed)(dma_gpu_event_t *from, dma_gpu_event_t *to, double *ns);
 
     /*
      * A copy as an instantiated graph of one node; it is cheaper to launch than a plain copy inside one device. Either

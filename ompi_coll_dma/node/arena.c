@@ -1,4 +1,10 @@
-/* Arenas: see arena.h. The owner keeps the list of blocks in private memory, sorted by offset. */
+/*
+ * Arenas: see arena.h. The owner keeps the list of blocks in private memory, because peers can write to the arena.
+ *
+ * Extents cover the arena from its head to `end`; behind it nothing is in use. Each is in one list: of the blocks in use with the
+ * same hash, of the retired blocks, or of the gaps. No two gaps are neighbors, and none is the last extent. So what a call costs
+ * depends on the numbers of gaps and retired blocks, and not on the number of blocks in use.
+ */
 #include "node/arena.h"
 
 #include <errno.h>
@@ -16,10 +22,13 @@
 
 #define ALLOCATE_PIECE ((size_t)256 << 10) /* bytes allocated at once: short enough to complete between two signals */
 
+#define BUCKETS 256
+
 typedef struct extent {
-    struct extent *next; /* sorted by offset */
+    struct extent *below, *above; /* its neighbors by offset */
+    struct extent *next, **link;  /* in its list, and what points to it there */
     size_t offset, bytes;
-    int retired;
+    bool is_gap;
 } extent_t;
 
 struct dma_arena {
@@ -27,10 +36,12 @@ struct dma_arena {
     size_t bytes;
     size_t allocated; /* bytes, from offset 0 on, whose pages are allocated */
     size_t used;
+    size_t end;
     int fd;
     uint64_t nonce;
     atomic_bool keep_mapped; /* the mapping outlives the arena */
-    extent_t *extents;
+    extent_t *last;          /* of all extents */
+    extent_t *in_use[BUCKETS], *retired, *gaps;
     char path[256];
 };
 
@@ -141,6 +152,7 @@ dma_status_t dma_arena_create(dma_arena_kind_t kind, size_t bytes, const char *d
         goto close_file;
     }
     arena->nonce = dma_random64();
+    arena->end = DMA_ARENA_ALIGN;
     head = (dma_arena_head_t *)arena->base;
     *head = (dma_arena_head_t){.magic = DMA_ARENA_MAGIC, .nonce = arena->nonce, .bytes = arena->bytes};
     *result = arena;
@@ -158,10 +170,10 @@ free_arena:
 
 void dma_arena_destroy(dma_arena_t *arena)
 {
-    extent_t *next;
+    extent_t *below;
 
-    for (extent_t *e = arena->extents; e; e = next) {
-        next = e->next;
+    for (extent_t *e = arena->last; e; e = below) {
+        below = e->below;
         free(e);
     }
     dma_arena_unlink(arena);
@@ -177,43 +189,148 @@ void dma_arena_keep_mapped(dma_arena_t *arena)
     atomic_store_explicit(&arena->keep_mapped, true, memory_order_relaxed);
 }
 
+/* ---- extents ---- */
+
+static void put_in_list(extent_t **list, extent_t *e)
+{
+    e->next = *list;
+    e->link = list;
+    if (e->next) {
+        e->next->link = &e->next;
+    }
+    *list = e;
+}
+
+static void take_from_list(extent_t *e)
+{
+    *e->link = e->next;
+    if (e->next) {
+        e->next->link = e->link;
+    }
+}
+
+static extent_t **bucket_of(dma_arena_t *arena, size_t offset)
+{
+    return &arena->in_use[offset / DMA_ARENA_ALIGN % BUCKETS];
+}
+
+/* A new extent above `below`, which may be NULL, in no list. */
+static extent_t *insert_extent(dma_arena_t *arena, extent_t *below, size_t offset, size_t bytes)
+{
+    extent_t *e = malloc(sizeof(*e));
+
+    if (e) {
+        *e = (extent_t){.below = below, .above = below ? below->above : NULL, .offset = offset, .bytes = bytes};
+        if (below) {
+            below->above = e;
+        }
+        *(e->above ? &e->above->below : &arena->last) = e;
+    }
+    return e;
+}
+
+static void remove_extent(dma_arena_t *arena, extent_t *e)
+{
+    if (e->below) {
+        e->below->above = e->above;
+    }
+    *(e->above ? &e->above->below : &arena->last) = e->below;
+    free(e);
+}
+
+/* Makes an extent that is in no list a gap, together with those beside it. */
+static void make_gap(dma_arena_t *arena, extent_t *e)
+{
+    extent_t *above = e->above, *below = e->below;
+
+    if (above && above->is_gap) {
+        e->bytes += above->bytes;
+        take_from_list(above);
+        remove_extent(arena, above);
+    }
+    if (below && below->is_gap) {
+        e->offset = below->offset;
+        e->bytes += below->bytes;
+        take_from_list(below);
+        remove_extent(arena, below);
+    }
+    if (!e->above) {
+        arena->end = e->offset;
+        remove_extent(arena, e);
+        return;
+    }
+    e->is_gap = true;
+    put_in_list(&arena->gaps, e);
+}
+
 /* Reclaims retired blocks that have no readers. */
 static void reclaim_retired(dma_arena_t *arena)
 {
-    for (extent_t **link = &arena->extents; *link;) {
-        extent_t *e = *link;
+    extent_t *next;
+
+    for (extent_t *e = arena->retired; e; e = next) {
         dma_block_head_t *head = (dma_block_head_t *)(arena->base + e->offset);
 
+        next = e->next;
         /* acquire: pairs with dma_block_leave, so that the last peer's accesses come before our next use */
-        if (e->retired && atomic_load_explicit(&head->readers, memory_order_acquire) == 0) {
-            *link = e->next;
+        if (atomic_load_explicit(&head->readers, memory_order_acquire) == 0) {
+            take_from_list(e);
             arena->used -= e->bytes;
-            free(e);
-        } else {
-            link = &e->next;
+            make_gap(arena, e);
         }
     }
 }
 
-void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t readers)
+/* The newest gap that is large enough, without what it has too much. */
+static extent_t *take_gap(dma_arena_t *arena, size_t need)
 {
-    size_t at = DMA_ARENA_ALIGN, need = (bytes + DMA_ARENA_ALIGN - 1) / DMA_ARENA_ALIGN * DMA_ARENA_ALIGN;
-    extent_t **link, *e;
-    dma_block_head_t *head;
+    extent_t *e = arena->gaps, *rest;
 
-    reclaim_retired(arena);
-    /* first fit: there are few blocks, and communicators are freed in any order */
-    for (link = &arena->extents; *link && (*link)->offset - at < need; link = &(*link)->next) {
-        at = (*link)->offset + (*link)->bytes;
+    while (e && e->bytes < need) {
+        e = e->next;
     }
-    if (need > arena->bytes || at > arena->bytes - need || allocate_pages(arena, at + need) ||
-        !(e = malloc(sizeof(*e)))) {
+    if (!e) {
         return NULL;
     }
-    *e = (extent_t){.next = *link, .offset = at, .bytes = need};
-    *link = e;
-    arena->used += need;
-    head = (dma_block_head_t *)(arena->base + at);
+    take_from_list(e);
+    e->is_gap = false;
+    if (e->bytes > need && (rest = insert_extent(arena, e, e->offset + need, e->bytes - need))) {
+        e->bytes = need;
+        rest->is_gap = true;
+        put_in_list(&arena->gaps, rest);
+    }
+    return e;
+}
+
+static extent_t *take_end(dma_arena_t *arena, size_t need)
+{
+    extent_t *e;
+
+    if (need > arena->bytes || arena->end > arena->bytes - need || allocate_pages(arena, arena->end + need) ||
+        !(e = insert_extent(arena, arena->last, arena->end, need))) {
+        return NULL;
+    }
+    arena->end += need;
+    return e;
+}
+
+/* ---- blocks ---- */
+
+void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t readers)
+{
+    size_t need = (bytes + DMA_ARENA_ALIGN - 1) / DMA_ARENA_ALIGN * DMA_ARENA_ALIGN;
+    dma_block_head_t *head;
+    extent_t *e;
+
+    reclaim_retired(arena);
+    e = take_gap(arena, need);
+    e = e ? e : take_end(arena, need);
+    if (!e) {
+        return NULL;
+    }
+    put_in_list(bucket_of(arena, e->offset), e);
+    arena->used += e->bytes;
+    head = (dma_block_head_t *)(arena->base + e->offset);
     memset(head, 0, zeroed);
     atomic_store_explicit(&head->readers, readers,
                           memory_order_relaxed); /* peers see it after the messages of set-up */
@@ -223,11 +340,14 @@ void *dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t 
 void dma_arena_retire(dma_arena_t *arena, void *block)
 {
     size_t offset = (size_t)((char *)block - arena->base);
+    extent_t *e = *bucket_of(arena, offset);
 
-    for (extent_t *e = arena->extents; e; e = e->next) {
-        if (e->offset == offset) {
-            e->retired = 1;
-        }
+    while (e && e->offset != offset) {
+        e = e->next;
+    }
+    if (e) {
+        take_from_list(e);
+        put_in_list(&arena->retired, e);
     }
 }
 

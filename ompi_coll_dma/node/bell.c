@@ -27,7 +27,8 @@ void dma_bell_sleep(dma_bell_t *bell, uint32_t value, double seconds)
 
     t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
     (void)futex(&bell->rung, FUTEX_WAIT, value, &t);
-    atomic_store_explicit(&bell->listening, 0, memory_order_relaxed);
+    /* not a store: where exchanges take the place of fences, one behind it has to see what ranks did before theirs */
+    atomic_exchange_explicit(&bell->listening, 0, memory_order_relaxed);
 }
 
 void dma_bell_wake(dma_bell_t *bell)

@@ -188,6 +188,13 @@ dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping,
     return status;
 }
 
+void dma_registry_share(dma_mapping_t *mapping)
+{
+    pthread_mutex_lock(&registry.lock);
+    mapping->uses++;
+    pthread_mutex_unlock(&registry.lock);
+}
+
 void dma_registry_put(dma_mapping_t *mapping)
 {
     pthread_mutex_lock(&registry.lock);

@@ -49,6 +49,8 @@ void dma_registry_remove(const dma_arena_t *arena);
 /* Gets the mapping of an arena, and maps it if necessary. DMA_UNSUPPORTED: this process cannot map it; *why says
  * why. */
 dma_status_t dma_registry_get(const dma_arena_id_t *id, dma_mapping_t **mapping, dma_reason_t *why);
+/* One more use of a mapping that is in use. */
+void dma_registry_share(dma_mapping_t *mapping);
 void dma_registry_put(dma_mapping_t *mapping);
 
 /* Drops all mappings that no communicator uses. */

@@ -13,7 +13,7 @@ dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks)
     size_t n = (size_t)nranks;
 
     l.lines = offsetof(dma_block_t, pairs) + n * sizeof(dma_pair_line_t);
-    l.ring = aligned(l.lines + (2 + n) * sizeof(dma_engine_line_t));
+    l.ring = aligned(l.lines + (DMA_WINDOW_LINES + n) * sizeof(dma_engine_line_t));
     l.records = l.ring + geom->ring_depth * sizeof(dma_desc_t);
     l.slots = aligned(l.records + geom->ring_depth * DMA_RECORD_BYTES(n));
     l.chunks = l.slots + (size_t)geom->ring_depth * geom->slot_bytes;

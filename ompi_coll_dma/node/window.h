@@ -7,9 +7,11 @@
  *     128   stream line: PRODUCED                          written by the owner, polled by all readers of its stream
  *     192   pair lines, one per rank, 64 bytes: CONSUMED | LANDED | PAIR_PRODUCED | PAIR_CONSUMED | denied
  *                                                          written by the owner, polled by that peer
- *     ...   ready line, agreed line, and one queue line per engine queue of a rank (as many as there are ranks),
- *           64 bytes each: GPU engines poll and write 32-bit words
- *                                                          written by the owner or its engines, polled by all
+ *     ...   ready line, agreed line                        written by the owner, polled by all
+ *     ...   trigger line: GPU engines poll two 32-bit      written by the owner and by the rank that starts last,
+ *           words (engine/trigger.h)                       polled by the owner's engines
+ *     ...   one queue line per engine queue of a rank (as  written by the owner's engines, polled by all
+ *           many as there are ranks), 64 bytes each
  *     ...   ring: ring_depth descriptors of 128 bytes
  *             0   seq | ack | sign | addr | second_entry   header, 32 bytes
  *             32  LINE payload, 96 bytes: the first 32 share the cache line of the header
@@ -23,7 +25,7 @@
  * of any rank. The parts that need an initial value come first. Their positions depend on no size except the depth of
  * the ring.
  *
- * Each line has one writer, the owner of the block, except for `readers` and `reported`. A word that another rank polls is stored
+ * Each line has one writer, the owner of the block, except for `readers`, `reported` and the trigger line. A word that another rank polls is stored
  * with release after the data it announces, and loaded with acquire before these data are read.
  *
  * A descriptor is published by storing `seq`, last. It may be overwritten when every peer has acknowledged the call
@@ -197,7 +199,9 @@ static inline char *dma_window_pair_buffer(const dma_window_t *w, int owner, int
            (position & (w->geom.pair_depth - 1)) * (w->geom.pair_bytes / w->geom.pair_depth);
 }
 
-/* The line with which a rank announces that its receive buffer is ready. */
+#define DMA_WINDOW_LINES 3 /* in front of the queue lines */
+
+/* The line with which a rank announces that it has started a persistent call: that its buffers are ready. */
 static inline dma_engine_line_t *dma_window_ready(const dma_window_t *w, int rank)
 {
     return (dma_engine_line_t *)((char *)w->peers[rank].block + w->layout.lines);
@@ -209,10 +213,26 @@ static inline dma_engine_line_t *dma_window_agreed(const dma_window_t *w, int ra
     return dma_window_ready(w, rank) + 1;
 }
 
+/* The line with the two words that the armed programs of a rank wait for, and the word of an epoch. */
+static inline dma_engine_line_t *dma_window_trigger_line(const dma_window_t *w, int rank)
+{
+    return dma_window_ready(w, rank) + 2;
+}
+
+static inline uint64_t dma_window_trigger_offset(uint32_t epoch)
+{
+    return offsetof(dma_engine_line_t, by_epoch) + epoch % 2 * sizeof(uint32_t);
+}
+
+static inline _Atomic uint32_t *dma_window_trigger(const dma_window_t *w, int rank, uint32_t epoch)
+{
+    return &dma_window_trigger_line(w, rank)->by_epoch[epoch % 2];
+}
+
 /* The line with the completion of engine queue number `queue` of a rank. */
 static inline dma_engine_line_t *dma_window_queue(const dma_window_t *w, int rank, int queue)
 {
-    return dma_window_ready(w, rank) + 2 + queue;
+    return dma_window_ready(w, rank) + DMA_WINDOW_LINES + queue;
 }
 
 /* Has that queue completed the run of an epoch? Acquire: the copied data are read after it. Nobody is ahead by more than one run,

@@ -53,6 +53,7 @@ typedef enum dma_trace_kind {
     DMA_TRACE_RECV,  /* the same, from when it is awaited */
     DMA_TRACE_LOCAL, /* to b: a step inside the node. a: operation of the cluster plan */
     DMA_TRACE_END,   /* of a call. detail: its status */
+    DMA_TRACE_EARLY, /* as STAMP, of a program that an engine was given before this rank had seen the others enter */
     DMA_TRACE_KINDS
 } dma_trace_kind_t;
 

@@ -111,6 +111,25 @@ lossy='read -r back _ <<<"$(ping_h1 300)"
     $CTL h1 loss 1000
     read -r back _ <<<"$(ping_h1 20)"
     [ "$back" = 0 ]'
+# Every datagram that is corrupted on its way is lost, and no other. TCP counts what comes twice or in another order.
+# shellcheck disable=SC2016
+dirty='$CTL h1 dirt corrupt 100
+    read -r back _ <<<"$(ping_h1 300)"
+    read -r corrupted _ <<<"$($CTL h1 dirt)"
+    between 9 $corrupted 60
+    [ $((back + corrupted)) = 300 ]
+    $CTL h1 dirt corrupt 0
+    $CTL h1 dirt duplicate 100
+    $CTL h1 dirt reorder 100
+    between 0.1 "$(megabits 0.5)" 1000000
+    read -r _ twice late <<<"$($CTL h1 dirt)"
+    [ $twice -gt 0 ] && [ $late -gt 0 ]
+    count() { $CTL h1 run nstat -az "$@" | awk "NR > 1 { sum += \$2 } END { print sum }"; }
+    [ "$(count "TcpExtTCPDSACKO*Sent")" -gt 0 ] && [ "$(count TcpExtTCPOFOQueue)" -gt 0 ]'
+# shellcheck disable=SC2016
+shorter='$CTL h1 mtu 600
+    [ "$($CTL h1 run cat /sys/class/net/eth0/mtu)" = 600 ] && [ "$(cat /sys/class/net/h1/mtu)" = 600 ]
+    between 0.1 "$(megabits 0.5)" 1000000'
 # shellcheck disable=SC2016
 down_up='$CTL h1 link down
     read -r back _ <<<"$(ping_h1 20)"
@@ -247,10 +266,15 @@ ok 'hosts have namespaces and files of their own' in_bed -- "$apart"
 ok 'the rate of a link is the one asked for, at the start and later' in_bed -r 100mbit -- "$rate"
 ok 'a delay of 3 ms is there in both directions' in_bed -d 3000 -- "$delayed"
 ok 'frames are lost as asked, and each is counted' in_bed -l 100 -- "$lossy"
+ok 'frames are corrupted, doubled and reordered as asked' in_bed -d 100 -- "$dirty"
+refused='frames are spoiled by the delay line'
+# shellcheck disable=SC2016
+ok 'a bed without a delay line says so' says "$refused" in_bed -- '$CTL h1 dirt corrupt 1'
+ok 'shorter packets' in_bed -- "$shorter"
 ok 'a link that is down, and up again' in_bed -- "$down_up"
 ok 'coll/dma is there on all hosts; with delay and loss: data right' in_bed -d 100 -l 5 -- "$dma_across"
 ok 'coll/dma on one of the hosts, with its memory' dma_on_host
-if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+if [ -e "$build/test/emu/libnode.so" ]; then
     ok 'every host has emulated GPUs of its own' env EMU_SEED=7 "$here/bed" 2 --gpus 2 -- bash -euo pipefail -c "$gpus"
 else
     echo 'not tried: emulated GPUs, which this build does not have'

@@ -13,17 +13,21 @@
 #     data      right, if the loop came to its end and every byte was checked; WRONG; none, if it did not come to its end
 #     left      processes of the job still there one second after mpirun ended, on hosts that live
 #
-# Faults: none; flap: the link of the last host goes down for FAULT_SECONDS (3); down: for good; cut: its TCP connections are
-# destroyed; kill: the last rank is killed; host: every process of the last host is; off: the last host has no power any more;
-# stop: the last rank is stopped for FAULT_SECONDS; loss: 1 % of all frames between hosts; slow: all links carry 64 kbit/s for
-# FAULT_SECONDS, and their queues 16 seconds of that. The output of the jobs is in build/log/faults/FAULT.
+# Faults: none; flap: the link of the last host goes down for FAULT_SECONDS (3); flutter: four times, for a tenth of that; down: for
+# good; deaf: it receives nothing for FAULT_SECONDS, and sends; oneway: for good; cut: its TCP connections are destroyed; kill: the
+# last rank is killed; setup: the same while communicators are made, with a delay of 0.1 s; host: every process of the last host is;
+# off: the last host has no power any more; stop: the last rank is stopped for FAULT_SECONDS; still: every process of the last host
+# is; loss: 1 % of all frames between hosts are lost; corrupt, duplicate, reorder: 2 % of them are; slow, crawl: all links carry 64
+# or 10 kbit/s for FAULT_SECONDS, and their queues 16 or 100 seconds of that; mtu: packets to and from the last host have at most
+# 576 bytes for FAULT_SECONDS, and longer ones are lost; files: a rank may open 32 files; full: there is no room in /dev/shm. The
+# output of the jobs is in build/log/faults/FAULT.
 #
 # Exit status 0 if every fault could be made, whatever came of it: the caller judges. 77 where there can be no bed.
 # Not part of ./check by itself.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-every='none flap down cut kill host off stop loss slow'
+every='none flap flutter down deaf oneway cut kill setup host off stop still loss corrupt duplicate reorder slow crawl mtu files full'
 
 usage() {
     sed -n '2s/^# /usage: /p' "$0" >&2
@@ -72,31 +76,70 @@ of_rank() {
     awk -v rank="$1" -v field="$2" '$1 == "rank" && $2 == rank && $3 == "host" { print $field; exit }' "$log"
 }
 
+# later SECONDS CMD...: then, whatever happens meanwhile
+later() {
+    {
+        sleep "$1"
+        "${@:2}"
+    } &
+}
+
+flutter() {
+    local i
+    for i in 1 2 3 4; do
+        "$here/bed-ctl" "$last" link flap "$(awk "BEGIN { print $seconds / 10 }")"
+        sleep "$(awk "BEGIN { print $seconds / 10 }")"
+    done
+}
+
+# What is there before the job begins.
+prepare() {
+    local i
+    case $1 in
+    full)
+        for ((i = 0; i < hosts; i++)); do
+            "$here/bed-ctl" h$i run mount -o remount,size=8k /dev/shm
+        done
+        ;;
+    esac
+}
+
 # What is under way when this returns goes on; the time of the fault is now.
 inject() {
     local victim=$((ranks - 1))
     case $1 in
-    none) ;;
+    none | files | full) ;;
+    flutter) flutter & ;;
+    deaf)
+        "$here/bed-ctl" "$last" loss 1000
+        later "$seconds" "$here/bed-ctl" "$last" loss 0
+        ;;
+    oneway) "$here/bed-ctl" "$last" loss 1000 ;;
     flap) "$here/bed-ctl" "$last" link flap "$seconds" & ;;
     down) "$here/bed-ctl" "$last" link down ;;
     cut) "$here/bed-ctl" "$last" cut ;;
-    kill) "$here/bed-ctl" "$(of_rank $victim 4)" run kill -KILL "$(of_rank $victim 6)" ;;
+    kill | setup) "$here/bed-ctl" "$(of_rank $victim 4)" run kill -KILL "$(of_rank $victim 6)" ;;
     host) "$here/bed-ctl" "$last" kill ;;
     off) "$here/bed-ctl" "$last" off ;;
     stop)
         "$here/bed-ctl" "$(of_rank $victim 4)" run kill -STOP "$(of_rank $victim 6)"
-        {
-            sleep "$seconds"
-            "$here/bed-ctl" "$(of_rank $victim 4)" run kill -CONT "$(of_rank $victim 6)"
-        } &
+        later "$seconds" "$here/bed-ctl" "$(of_rank $victim 4)" run kill -CONT "$(of_rank $victim 6)"
         ;;
+    still) "$here/bed-ctl" "$last" stop "$seconds" & ;;
     loss) "$here/bed-ctl" all loss 10 ;;
-    slow)
-        "$here/bed-ctl" all rate 64kbit
-        {
-            sleep "$seconds"
-            "$here/bed-ctl" all rate none
-        } &
+    corrupt | duplicate | reorder) "$here/bed-ctl" all dirt "$1" 20 ;;
+    slow | crawl)
+        if [ "$1" = slow ]; then
+            "$here/bed-ctl" all rate 64kbit
+        else
+            "$here/bed-ctl" all rate 10kbit
+        fi
+        later "$seconds" "$here/bed-ctl" all rate none
+        ;;
+    mtu)
+        "$here/bed-ctl" all dirt corrupt 0 # packets are cut where they are sent
+        "$here/bed-ctl" "$last" mtu 576
+        later "$seconds" "$here/bed-ctl" "$last" mtu 1500
         ;;
     esac
 }
@@ -130,20 +173,31 @@ report() {
 
 # In a bed: the job, the fault, the line.
 inside() {
-    local fault=$1 mpirun begin after status=0
+    local fault=$1 mpirun begin after status=0 limit=() grace=3
     shift
-    mpirun -n "$ranks" --map-by "ppr:$per:node" "$@" "$DMA_BED_BUILD/test/bed/coll_loop" -b "$bytes" \
-        -s $((seconds + 5)) >"$log" 2>&1 </dev/null &
+    prepare "$fault"
+    [ "$fault" != oneway ] || grace=15 # the other side hears nothing from then on, and notices later
+    # shellcheck disable=SC2016
+    [ "$fault" != files ] || limit=(bash -c 'ulimit -n 32; exec "$@"' limited)
+    mpirun -n "$ranks" --map-by "ppr:$per:node" "$@" "${limit[@]}" "$DMA_BED_BUILD/test/bed/coll_loop" -b "$bytes" \
+        -s $((seconds + 5)) -g $grace >"$log" 2>&1 </dev/null &
     mpirun=$!
     begin=$(now_ms)
     until grep -q '^looping$' "$log"; do
         if [ $(($(now_ms) - begin)) -gt 200000 ] || ! kill -0 $mpirun 2>/dev/null; then
+            case $fault in
+            files | full) # that may be what comes of it
+                wait $mpirun || status=$?
+                report "$fault" yes $status 0
+                return
+                ;;
+            esac
             echo "$fault: the job did not start: $(tail -n 3 "$log")" >&2
             exit 1
         fi
         sleep 0.05
     done
-    sleep 1
+    [ "$fault" = setup ] || sleep 1
     begin=$(now_ms)
     if ! inject "$fault" >"$log.fault" 2>&1; then
         echo "$fault: could not be made: $(tail -n 1 "$log.fault")" >&2
@@ -170,8 +224,12 @@ fi
 mkdir -p "$logs"
 result=0
 for fault in "${faults[@]}"; do
-    status=0
-    "$here/bed" "$hosts" -t $((seconds + patience + 400)) -- "$here/faults.sh" "${options[@]}" "$fault" -- "$@" || status=$?
+    status=0 more=()
+    case $fault in
+    corrupt | duplicate | reorder | mtu) more=(-d 100) ;;
+    setup) more=(-d 100000) ;;
+    esac
+    "$here/bed" "$hosts" "${more[@]}" -t $((seconds + patience + 400)) -- "$here/faults.sh" "${options[@]}" "$fault" -- "$@" || status=$?
     [ $status != 77 ] || exit 77
     [ $status = 0 ] || result=1
 done

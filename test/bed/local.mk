@@ -1,11 +1,13 @@
 # Several hosts on one machine, and what tests need on them. docs/dev/testing.md.
 
-mpi_programs += test/bed/coll_loop test/bed/descriptors
+mpi_programs += test/bed/coll_loop test/bed/descriptors test/bed/first
 plain_programs += test/bed/delay_line test/bed/flow
 test_bed_coll_loop_CPPFLAGS = $(MPI_CPPFLAGS)
 test_bed_coll_loop_LDADD = $(OMPI_PROGRAM_LIBS)
 test_bed_descriptors_CPPFLAGS = $(MPI_CPPFLAGS)
 test_bed_descriptors_LDADD = $(OMPI_PROGRAM_LIBS)
+test_bed_first_CPPFLAGS = $(MPI_CPPFLAGS)
+test_bed_first_LDADD = $(OMPI_PROGRAM_LIBS)
 test_bed_delay_line_LDADD =
 test_bed_flow_LDADD =
 

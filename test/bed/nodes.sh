@@ -2,18 +2,19 @@
 # nodes.sh: coll/dma between hosts: the random sweep over placements, algorithms, delay and loss; parameters; what users see
 # when links and processes fail. Counts and bounds, no timings. Runs inside ./with-build.
 #
-#   nodes.sh [-s SEED] [-n CASES]     of each sweep (default 1, 60)
+#   nodes.sh [-s SEED] [-n CASES] [-F]     of each sweep (default 1, 60); -F: all faults that take long, too
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 # shellcheck source=test/lib.sh
 . "$root/test/lib.sh"
 build=$(cd "$DMA_TEST_BIN/../.." && pwd)
-seed=1 cases=60 more=()
-while getopts s:n: option; do
+seed=1 cases=60 more=() all_faults=0
+while getopts s:n:F option; do
     case $option in
     s) seed=$OPTARG ;;
     n) cases=$OPTARG ;;
+    F) all_faults=1 ;;
     *) exit 2 ;;
     esac
 done
@@ -292,6 +293,21 @@ fault() {
 }
 ok 'a link down for a while' fault flap 10 'status=0 .*data=right left=0'
 ok 'a slow link' fault slow 10 'status=0 .*data=right left=0' -b 100000 -f 15
+goes_on='status=0 .*data=right left=0'
+ok 'a host that receives nothing for a while' fault deaf 10 "$goes_on" -f 1
+ok 'frames with wrong bits' fault corrupt 10 "$goes_on" -f 1
+ok 'a rank killed in set-up' fault setup 3 'ended=yes .*left=0'
+if [ $all_faults = 1 ]; then
+    ok 'a link down again and again' fault flutter 10 "$goes_on"
+    ok 'a host that receives nothing any more' fault oneway 3 'returned=4/4'
+    ok 'a host stopped for a while' fault still 10 "$goes_on"
+    ok 'frames that come twice' fault duplicate 10 "$goes_on"
+    ok 'frames in another order' fault reorder 10 "$goes_on"
+    ok 'a very slow link' fault crawl 10 "$goes_on" -f 15
+    ok 'shorter packets for a while' fault mtu 10 "$goes_on"
+    ok 'few open files' fault files 10 "$goes_on"
+    ok 'no room in /dev/shm' fault full 10 "$goes_on"
+fi
 ok 'a rank stopped for a while' fault stop 10 'status=0 .*data=right left=0'
 # The two ranks that mpirun can still hear.
 ok 'a link down for good' fault down 3 'returned=[2-4]/4'

@@ -94,7 +94,7 @@ delay_port() {
     local ready
     mkfifo $bed/delay.up
     exec {ready}<>$bed/delay.up
-    "$build/test/bed/delay_line" delay "$delay" </dev/null >$bed/delay.up &
+    "$build/test/bed/delay_line" delay "$delay" $bed/dirt </dev/null >$bed/delay.up &
     read -r -t 200 -u $ready _ || fail 'the delay line did not start'
     exec {ready}>&-
     ip -batch - <<END

@@ -167,7 +167,7 @@ killed() {
 
 RANDOM=$seed
 ways=(host)
-[ ! -e "$build/test/emu/thunk" ] || ways+=(device)
+[ ! -e "$build/test/emu/libnode.so" ] || ways+=(device)
 ! "$here/bed" 2 -- true >/dev/null 2>&1 || ways+=(hosts)
 [ -z "$only" ] || ways=("$only")
 share=$((seconds / ${#ways[@]}))

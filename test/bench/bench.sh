@@ -241,7 +241,7 @@ no_energy() {
         refuses 'energy: this host has no counters of energy' job 1 "$bench" -e -m 64 allgather
         return
     }
-    job 2 "$bench" "${few[@]}" -m 64 -e -r none allgather >"$work/out" 2>&1 || grep 'cannot be read' "$work/out"
+    job 2 "$bench" "${few[@]}" -m 64 -e -W 1 -r none allgather >"$work/out" 2>&1 || grep 'cannot be read' "$work/out"
 }
 
 # Counters that advance by 100 W, and begin again at 0 after 4 s, replace the host's, in a namespace of our own.
@@ -264,10 +264,46 @@ trap "kill $!" EXIT
 "$@"
 END
     "${limit[@]}" unshare -m bash "$work/counters" "$root/with-build" --build "$build" mpirun --oversubscribe --bind-to none -n 2 \
-        --mca mpi_yield_when_idle 1 --mca coll dma "$bench" -m 64 -i 5 -p 1 -r none -e --json "$work/e.json" allgather >"$work/out" 2>&1 ||
+        --mca mpi_yield_when_idle 1 --mca coll dma "$bench" -m 64 -i 5 -p 1 -r stock -e -W 2 --json "$work/e.json" allgather >"$work/out" 2>&1 ||
         { cat "$work/out"; return 1; }
     cat "$work/out"
-    awk '/^# Energy/ { exit !($3 > 80 && $3 < 120) }' "$work/out" && grep -E '^allgather  *64  *-?[0-9.]+$' "$work/out" && grep '"joules": ' "$work/e.json"
+    energy_table 100
+}
+
+# energy_table WATTS: so much is subtracted; of both sides there are median, least, most and nanojoules for a byte, and they agree
+# with each other and with the JSON.
+energy_table() {
+    awk -v watts="$1" '
+        /^# Energy/ { energy = $3 > 0.8 * watts && $3 < 1.2 * watts }
+        /^allgather / {
+            rows++
+            for (i = 3; i + 3 <= NF; i += 4) {
+                sides++
+                byte = $i / ($2 * 2) * 1e9
+                if ($(i + 1) > $i || $i > $(i + 2) || $(i + 3) < byte - 0.02 * (byte < 0 ? -byte : byte) || $(i + 3) > byte + 0.02 * (byte < 0 ? -byte : byte))
+                    wrong++
+            }
+        }
+        END { exit !(energy && rows == 1 && sides == 2 && !wrong) }' "$work/out" &&
+        python3 - "$work/e.json" <<'END'
+import json, sys
+sides = json.load(open(sys.argv[1]))["cells"][0]["sides"]
+assert len(sides) == 2
+for side in sides:
+    assert side["joules_least"] <= side["joules"] <= side["joules_most"], side
+    assert abs(side["nanojoules_per_byte"] * 2 * 64 * 1e-9 - side["joules"]) <= 1e-4 * abs(side["joules"]), side
+END
+}
+
+# energy_of LIBRARY: counters of GPUs by AMD's library of this name. Both ranks' windows without calls are four reads and one at
+# the beginning; from then on a GPU takes three times its power, so a call takes energy.
+energy_of() {
+    rm -rf "$work/smi"
+    mkdir "$work/smi" && ln -s "$build/test/bench/libfake_smi.so" "$work/smi/$1" || return 1
+    FAKE_SMI_BUSY=5 LD_LIBRARY_PATH=$work/smi:${LD_LIBRARY_PATH:-} job 2 -x FAKE_SMI_BUSY -x LD_LIBRARY_PATH "$bench" -d rocm -m 64 -i 5 \
+        -p 1 -r stock -e -W 2 --json "$work/e.json" allgather >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    cat "$work/out"
+    energy_table 150 && awk '/^allgather / { exit !($3 > 0 && $4 > 0 && $7 > 0) }' "$work/out"
 }
 
 # The comparison of runs reads the output of the benchmark.
@@ -318,7 +354,7 @@ if command -v python3 >/dev/null; then
 fi
 ok 'help' says '^usage: mpirun .*coll_dma_bench' "$bench" --help
 ok 'version' says '^coll_dma_bench [0-9]' "$bench" --version
-for args in '-m 0' '-m 8:4' '-m 4x' '-F 1' '-i 0' '-k 0' '-p 0' '-T 0' '-s 101' '-t x' '-d x' '--plot x.pdf' '-z' bcast; do
+for args in '-m 0' '-m 8:4' '-m 4x' '-F 1' '-W 3:2' '-W 0' '-i 0' '-k 0' '-p 0' '-T 0' '-s 101' '-t x' '-d x' '--plot x.pdf' '-z' bcast; do
     # shellcheck disable=SC2086
     ok "refused: $args" refuses '--help' "$bench" $args
 done
@@ -367,7 +403,7 @@ nccl_wrong() {
     [ $? = 1 ] && grep 'rank 0: nccl: allgather: wrong data' "$work/out"
 }
 
-if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+if [ -e "$build/test/emu/libnode.so" ]; then
     node=(--gpus 2 --persona mi300x)
     ok 'device memory: all operations' all_device
     ok 'device memory: in place, a regular type' all_device -I -t vector
@@ -376,7 +412,10 @@ if [ -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
     ok 'NCCL in place' nccl_in_place
     ok "NCCL's wrong data are noticed" nccl_wrong
     ok 'a load runs meanwhile' loaded
-    ok 'energy of AMD GPUs is refused' refuses 'energy: .*libnvidia-ml' job 2 "$bench" -d rocm -e "${few[@]}"
+    ok 'energy of GPUs without a library is refused' refuses 'energy: .*libnvidia-ml.*libamd_smi.*librocm_smi64' job 2 "$bench" -d rocm \
+        -e "${few[@]}"
+    ok 'energy of GPUs by AMD SMI' energy_of libamd_smi.so
+    ok 'energy of GPUs by ROCm SMI' energy_of librocm_smi64.so
     node=()
     ok 'without a GPU, device memory is refused' refuses 'device rocm: ' job 1 "$bench" -d rocm "${few[@]}"
 else

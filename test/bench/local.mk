@@ -5,6 +5,7 @@ extra_files += \
 	test/bench/compare \
 	test/bench/fake_load.c \
 	test/bench/fake_nccl.c \
+	test/bench/fake_smi.c \
 	test/bench/order_shim.c \
 	test/bench/osu_page.sh \
 	test/bench/paired.py

@@ -48,6 +48,17 @@ bench_summary() {
     diff <(tail -n +2 "$work/bench.csv") - <<<'run,abc,iallgather,2,in,4,skew 50,1,dma,avg_us,1,,,stream,nccl-reg,2,,,0.5,,'
 }
 
+# The figure of shares of phases: what is published and predicted there is what it says now, and the drawing is made of it.
+figure() {
+    "$fit" -s profiles/mi300x.txt "${measured[@]}" >"$work/shares"
+    grep -v '^emulated,' docs/user/phases.csv | grep -vxFf "$work/shares" && return 1
+    [ "$(grep -c ^published docs/user/phases.csv)" -ge 6 ] && [ "$(wc -c <docs/user/phases.svg)" -lt 61440 ] || return 1
+    ! command -v gnuplot >/dev/null || {
+        tools/phases_figure.sh docs/user/phases.csv "$work/svg"
+        [ "$(grep -c '<text>' "$work/svg")" = "$(grep -c '<text>' docs/user/phases.svg)" ]
+    }
+}
+
 full_disk() {
     # shellcheck disable=SC2016 # for the inner shell
     refuses 'No space left' sh -c '"$@" >/dev/full' sh "$fit" "${measured[@]}"
@@ -61,6 +72,7 @@ ok 'a rate of no sense is refused' refuses 'usage: fit_gpu' "$fit" -l 12x "${mea
 ok 'a rate of 0 is refused' refuses 'usage: fit_gpu' "$fit" -l 0 "${measured[@]}"
 ok 'an unknown option is refused' refuses 'usage: fit_gpu' "$fit" -x "${measured[@]}"
 ok 'a profile has its own rate' refuses 'usage: fit_gpu' "$fit" -l 24000 -r profiles/mi300x.txt "${measured[@]}"
+ok 'the figure of phases is up to date' figure
 ok 'a missing file is named' refuses '/nonexistent: No such file' "$fit" /nonexistent "${measured[1]}"
 ok 'a bad profile is refused, with its line' bad_profile
 ok 'a full disk is an error' full_disk

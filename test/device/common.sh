@@ -8,11 +8,31 @@ build=$(cd "$build" && pwd)
 # shellcheck source=test/lib.sh
 . "$root/test/lib.sh"
 
-if [ ! -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
-    # shellcheck source=/dev/null
-    . "$build/config/build.env"
+# shellcheck source=/dev/null
+. "$build/config/build.env"
+if [ ! -e "$build/test/emu/libnode.so" ]; then
     skip "there is no emulated node: ${dma_emu_missing:-it is not built}"
 fi
+
+# stands_at DOOR: where the node of a run stands, unless told otherwise: in place of the thunk (thunk), or at the kernel's calls
+# (kernel). Only there is a newer ROCr to be had.
+stands_at() {
+    [ "${EMU_DOOR:-${dma_emu_doors%% *}}" = "$1" ]
+}
+
+# has_thunk: ROCr uses a thunk that others can use, too
+has_thunk() {
+    stands_at thunk || { ldconfig -p || /sbin/ldconfig -p; } 2>/dev/null | grep 'libhsakmt\.so\.1' >/dev/null
+}
+
+# The providers of queues that work on this node, unless something is refused.
+providers() {
+    ! stands_at thunk || echo rocr
+    echo kfd
+    ! has_thunk || echo thunk
+}
+
+
 # Two mpiruns of one user that begin at the same time can use the same session directory. So each suite of ./check has a
 # folder for them.
 [ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR

@@ -112,9 +112,10 @@ static int compare(const handles_t *h, const hip_stats_t *before)
         usleep(1000);
     }
     VERIFY(packets == now.packets - before->packets);
-    /* if the node was so late that a queue was nudged, it has taken two doorbells for one */
+    /* The node sees the last of several doorbells. Programs of two runs may be in a queue before it looks, and a queue that is so
+     * late may be nudged. */
     VERIFY(doorbells >= now.doorbells - before->doorbells &&
-           doorbells - value(h->nudges) <= now.doorbells - before->doorbells);
+           doorbells - value(h->nudges) <= 2 * (now.doorbells - before->doorbells));
     VERIFY(bytes == now.bytes - before->bytes);
     if (verify_failed) {
         fprintf(stderr, "rank %d: counted %ld packets, %ld doorbells, %ld bytes; the node %ld, %ld, %ld\n", rank,

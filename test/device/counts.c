@@ -1,14 +1,15 @@
 /*
- * What a collective costs on the engines: copy packets, fences and doorbells of each rank's queues, from the statistics of
- * the emulated node before and after each call.
+ * What a collective costs on the engines: packets by kind and completions, read from the statistics of the emulated node before
+ * and after each call, and doorbells, from coll/dma's own counters.
  *
- *   mpirun -n N counts {OPERATION PLACE FORM COPIES FENCES}...
+ *   mpirun -n N counts {OPERATION PLACE FORM MOVES COMPLETIONS POLLS CONDITIONS DOORBELLS}...
  *     OPERATION  allgather or alltoall; PLACE  in or out; FORM  blocking or persistent
- *     COPIES     packets that move data, in one call, of the rank with the most; FENCES likewise, only completions
+ *     the rest   what one call takes on all ranks together, and in brackets on the rank with the most: "56(7)". MOVES: packets
+ *                that move data; COMPLETIONS: fences; POLLS and CONDITIONS: packets that wait and that skip
  *
- * The first calls make queues and open memory. After them every call must cost the same. A persistent call must be armed:
- * after MPI_Start the engines run programs to their ends, although no doorbell is rung and MPI is not called any more. Rank
- * 0 prints what it has seen. The exit status is 1 if a count or a byte is wrong.
+ * The first calls make queues and open memory; after them every call must be alike. A persistent call must be armed: behind
+ * MPI_Start engines run programs to their ends although MPI is not called any more. MPI_Start writes the packets of the next
+ * start, and MPI_Wait writes none. Rank 0 says what it has seen; the exit status is 1 if a count or a byte is wrong.
  */
 #include "../mpi/verify.h"
 #include "hip.h"
@@ -20,7 +21,14 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { BLOCK = 4096, WARM_UP = 3, CALLS = 4, PATIENCE = 5000 };
+enum { BLOCK = 4096, WARM_UP = 2, CALLS = 2, PATIENCE = 5000, WORDS = 8 };
+
+/* What is counted, in the order of the arguments. */
+enum { MOVES, COMPLETIONS, POLLS, CONDITIONS, DOORBELLS, COUNTS };
+static const char *const names[COUNTS] = {"packets that move data", "completions", "waits", "conditions", "doorbells"};
+
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle packets_counter, doorbells_counter, nudges_counter;
 
 typedef struct {
     bool gathers, in_place, persistent;
@@ -89,9 +97,41 @@ static hip_stats_t stats(void)
     return s;
 }
 
-static long moves(const hip_stats_t *s)
+static MPI_T_pvar_handle counter(const char *name)
 {
-    return s->copies + s->broadcasts + s->swaps;
+    MPI_T_pvar_handle made = MPI_T_PVAR_HANDLE_NULL;
+    int index, count;
+
+    if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) != MPI_SUCCESS ||
+        MPI_T_pvar_handle_alloc(session, index, NULL, &made, &count) != MPI_SUCCESS) {
+        fprintf(stderr, "counts: no variable %s\n", name);
+        MPI_Abort(MPI_COMM_WORLD, 2);
+    }
+    return made;
+}
+
+static long value(MPI_T_pvar_handle made)
+{
+    unsigned long long count = 0;
+
+    MPI_T_pvar_read(session, made, &count);
+    return (long)count;
+}
+
+/* What this process has written. A nudge, which a slow node gets, is a doorbell and no packet that counts. */
+typedef struct {
+    long packets, doorbells;
+} written_t;
+
+static written_t written(void)
+{
+    return (written_t){.packets = value(packets_counter),
+                       .doorbells = value(doorbells_counter) - value(nudges_counter)};
+}
+
+static bool is_same(const written_t *a, const written_t *b)
+{
+    return a->packets == b->packets && a->doorbells == b->doorbells;
 }
 
 static long most(long n)
@@ -100,7 +140,13 @@ static long most(long n)
     return n;
 }
 
-/* Armed programs need no processor after MPI_Start: without another call of MPI the engines come to the ends. */
+static long sum(long n)
+{
+    MPI_Allreduce(MPI_IN_PLACE, &n, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
+    return n;
+}
+
+/* What is armed needs no processor behind MPI_Start: without another call of MPI the engines come to their ends. */
 static bool runs_alone(const hip_stats_t *before)
 {
     hip_stats_t now = {0};
@@ -108,37 +154,63 @@ static bool runs_alone(const hip_stats_t *before)
         usleep(1000);
         hip_stats(&now);
     }
-    return now.fences > before->fences && now.doorbells == before->doorbells;
+    return now.fences > before->fences;
 }
 
-/* One call, and what it cost; of a start, only the cost of MPI_Start itself. */
-static bool measure(const job_t *j, MPI_Request *request, int call, bool warm, long *copies, long *fences)
+/* A start and its wait. `warm`: every start is like this one. */
+static const char *start_and_wait(MPI_Request *request, bool warm, const hip_stats_t *before)
+{
+    written_t first = written(), started, ended;
+    const char *wrong = NULL;
+
+    MPI_Start(request);
+    started = written();
+    if (warm && !runs_alone(before)) {
+        wrong = "nothing runs by itself";
+    }
+    MPI_Wait(request, MPI_STATUS_IGNORE);
+    ended = written();
+    if (warm && is_same(&first, &started)) {
+        wrong = "MPI_Start has armed nothing";
+    }
+    if (warm && !is_same(&started, &ended)) {
+        wrong = "MPI_Wait has written packets";
+    }
+    return wrong;
+}
+
+/* One call, and what it took on this rank. */
+static bool measure(const job_t *j, MPI_Request *request, int call, bool warm, long counts[COUNTS])
 {
     hip_stats_t before, after;
-    bool right = true;
+    written_t first, last;
+    const char *wrong = NULL;
     fill(j, call);
     before = stats();
+    first = written();
     if (j->persistent) {
-        MPI_Start(request);
-        right = !warm || runs_alone(&before);
-        MPI_Wait(request, MPI_STATUS_IGNORE);
-    } else {
-        right = call_blocking(j) == MPI_SUCCESS;
+        wrong = start_and_wait(request, warm, &before);
+    } else if (call_blocking(j) != MPI_SUCCESS) {
+        wrong = "the call failed";
     }
-    if (!right) {
-        fprintf(stderr, "counts: rank %d, call %d: %s\n", j->rank, call,
-                j->persistent ? "MPI_Start has rung a doorbell, or nothing runs by itself" : "the call failed");
+    if (wrong) {
+        fprintf(stderr, "counts: rank %d, call %d: %s\n", j->rank, call, wrong);
     }
+    last = written();
     after = stats();
-    *copies = most(moves(&after) - moves(&before));
-    *fences = most(after.fences - before.fences);
-    return right & is_right(j, call);
+    counts[MOVES] = after.copies + after.broadcasts + after.swaps - before.copies - before.broadcasts - before.swaps;
+    counts[COMPLETIONS] = after.fences - before.fences;
+    counts[POLLS] = after.polls - before.polls; /* that have ended */
+    counts[CONDITIONS] = after.conditions - before.conditions;
+    counts[DOORBELLS] = last.doorbells - first.doorbells;
+    return !wrong & is_right(j, call);
 }
 
 /* One row of expected counts. Returns how often the counts differed. */
 static long row(job_t *j, char **words)
 {
-    long copies = 0, fences = 0, wrong = 0;
+    char seen[COUNTS][32] = {""};
+    long counts[COUNTS], wrong = 0;
     MPI_Request request = MPI_REQUEST_NULL;
     j->gathers = strcmp(words[0], "allgather") == 0;
     j->in_place = strcmp(words[1], "in") == 0;
@@ -147,12 +219,18 @@ static long row(job_t *j, char **words)
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     for (int call = 0; call < WARM_UP + CALLS; call++) {
-        wrong += !measure(j, &request, call, call >= WARM_UP, &copies, &fences);
-        wrong += call >= WARM_UP && (copies != atol(words[3]) || fences != atol(words[4]));
+        wrong += !measure(j, &request, call, call >= WARM_UP, counts);
+        for (int i = 0; i < COUNTS; i++) {
+            long all = sum(counts[i]), one = most(counts[i]);
+            snprintf(seen[i], sizeof(seen[i]), one ? "%ld(%ld)" : "%ld", all, one);
+            wrong += call >= WARM_UP && strcmp(seen[i], words[3 + i]) != 0;
+        }
     }
-    if (j->rank == 0) {
-        printf("%s %s place, %s: %ld packets that copy, %ld completions\n", words[0], words[1], words[2], copies,
-               fences);
+    for (int i = 0; j->rank == 0 && i < COUNTS; i++) {
+        if (strcmp(seen[i], words[3 + i]) != 0) {
+            printf("counts: %s %s place, %s: %s %s, expected %s\n", words[0], words[1], words[2], seen[i], names[i],
+                   words[3 + i]);
+        }
     }
     if (request != MPI_REQUEST_NULL) {
         MPI_Request_free(&request);
@@ -163,13 +241,19 @@ static long row(job_t *j, char **words)
 int main(int argc, char **argv)
 {
     job_t j = {0};
-    int devices;
+    int devices, provided;
     long wrong = 0;
-    if (argc < 6 || argc % 5 != 1) {
-        fprintf(stderr, "usage: counts {allgather|alltoall in|out blocking|persistent COPIES FENCES}...\n");
+    if (argc <= WORDS || argc % WORDS != 1) {
+        fprintf(stderr, "usage: counts {allgather|alltoall in|out blocking|persistent "
+                        "MOVES COMPLETIONS POLLS CONDITIONS DOORBELLS}...\n");
         return 2;
     }
     MPI_Init(&argc, &argv);
+    MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+    MPI_T_pvar_session_create(&session);
+    packets_counter = counter("coll_dma_packets");
+    doorbells_counter = counter("coll_dma_doorbells");
+    nudges_counter = counter("coll_dma_nudges");
     MPI_Comm_rank(MPI_COMM_WORLD, &j.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &j.n);
     if (!hip_open(&devices)) {
@@ -179,13 +263,15 @@ int main(int argc, char **argv)
     j.send = hip_take((size_t)j.n * BLOCK);
     j.recv = hip_take((size_t)j.n * BLOCK);
     j.host = malloc((size_t)j.n * BLOCK);
-    for (int i = 1; i < argc; i += 5) {
+    for (int i = 1; i < argc; i += WORDS) {
         wrong += row(&j, argv + i);
     }
     wrong = most(wrong);
     hip_must("hipFree", hip.hipFree(j.send));
     hip_must("hipFree", hip.hipFree(j.recv));
     free(j.host);
+    MPI_T_pvar_session_free(&session);
+    MPI_T_finalize();
     MPI_Finalize();
     return wrong != 0;
 }

@@ -1,6 +1,7 @@
 #!/bin/bash
-# counts.sh [BUILD]: how many packets copy and how many complete, for each variant, per collective and GPU on 8 GPUs. The
-# start of a prelaunched call writes no packet. Also: what remains of memory that a program frees in a loop.
+# counts.sh [BUILD]: how many packets of each kind, completions and doorbells a collective of each variant takes on 8 GPUs, and
+# that the table in docs/dev/cost-model.md says so; that MPI_Wait of a prelaunched call writes no packet; and what is left of
+# memory that a program frees in a loop.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -11,15 +12,39 @@ counted() {
         "$build/test/device/counts" "${@:3}" && silent
 }
 
-ok 'pcpy: 7 and 7, 8 and 8 out of place; armed: no doorbell' counted pcpy 0 allgather in blocking 7 7 \
-    allgather out blocking 8 8 alltoall out blocking 8 8 allgather in persistent 7 7 alltoall out persistent 8 8
-ok 'bcst: 4 and 4, 5 and 5 out of place' counted bcst 0 allgather in blocking 4 4 allgather out blocking 5 5 \
-    allgather in persistent 4 4
-ok 'b2b: 7 and 1, 8 and 2 out of place' counted b2b 1 allgather in blocking 7 1 allgather out blocking 8 2 \
-    alltoall out blocking 8 2 allgather in persistent 7 1
-ok 'swap: 4 and 4 at most' counted swap 0 alltoall in blocking 4 4 alltoall in persistent 4 4
-ok 'halves: 7 and 7' counted halves 0 alltoall in blocking 7 7 alltoall in persistent 7 7
-# Random collectives after which the counters are exactly what the node has seen.
+# documented VARIANT: the rows of the table in docs/dev/cost-model.md, as arguments of the program. The table is what the node must
+# show: "| pcpy | all-gather | in place | moves | completions | POLL | COND_EXE | doorbells | ... |"
+documented() {
+    sed -n '/^<!-- packets -->$/,/^<!-- \/packets -->$/p' "$root/docs/dev/cost-model.md" | awk -F ' *[|] *' -v variant="$1" '
+        $2 == variant {
+            printf "%s %s persistent", $3 == "all-gather" ? "allgather" : "alltoall", $4 == "in place" ? "in" : "out"
+            for (i = 5; i <= 9; i++) {
+                sub(/ /, "", $i)
+                printf " %s", $i
+            }
+            printf "\n"
+        }'
+}
+
+# armed VARIANT QUEUES ROWS: what the document says, in so many rows; and a call that is not armed
+armed() {
+    local words
+    mapfile -t words < <(documented "$1" | tr ' ' '\n')
+    [ ${#words[@]} -eq $((8 * $3)) ] || {
+        echo "docs/dev/cost-model.md has $((${#words[@]} / 8)) rows of $1, not $3"
+        return 1
+    }
+    counted "$1" "$2" "${words[@]}" "${@:4}"
+}
+
+ok 'pcpy: as documented, and 7 packets, completions and doorbells of a GPU that is not armed' armed pcpy 0 3 \
+    allgather in blocking '56(7)' '56(7)' 0 0 '56(7)' alltoall out blocking '64(8)' '64(8)' 0 0 '64(8)'
+ok 'bcst: as documented, and 4' armed bcst 0 2 allgather in blocking '32(4)' '32(4)' 0 0 '32(4)'
+ok 'b2b on one queue: as documented, and 7 packets with one completion' armed b2b 1 3 \
+    allgather in blocking '56(7)' '8(1)' 0 0 '8(1)' alltoall out blocking '64(8)' '16(2)' 0 0 '16(2)'
+ok 'swap: as documented, and 4 at most' armed swap 0 1 alltoall in blocking '28(4)' '28(4)' 0 0 '28(4)'
+ok 'halves: as documented, and 7' armed halves 0 1 alltoall in blocking '56(7)' '56(7)' 0 0 '56(7)'
+# Random collectives after which the counters equal what the node has seen, exactly.
 # equal SEED PERSONA RANKS VARIANT
 equal() {
     job 60 4 "$2" "$3" --mca coll_dma_gpu_variant "$4" "$build/test/device/counted" "$1" 15 && silent

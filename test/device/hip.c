@@ -73,6 +73,7 @@ static void add_line(const char *line, hip_stats_t *stats)
         stats->copies += strcmp(kind, "copy") == 0 ? n : 0;
         stats->broadcasts += strcmp(kind, "broadcast") == 0 ? n : 0;
         stats->swaps += strcmp(kind, "swap") == 0 ? n : 0;
+        stats->conditions += strcmp(kind, "cond-exe") == 0 ? n : 0;
         stats->packets += strcmp(kind, "nop") == 0 ? 0 : n;
     } else if (sscanf(line, "sdma gpu %*d engine %*d queue %*d doorbells %ld fences %ld polls %ld", &n, &m, &k) == 3) {
         stats->doorbells += n;

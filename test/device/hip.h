@@ -42,11 +42,12 @@ void *hip_take(size_t bytes);
 typedef struct hip_stats {
     long copies, broadcasts, swaps; /* packets that move data */
     long fences, doorbells, polls;
-    long queues;   /* queues that have moved data or fenced */
-    long to_peers; /* bytes that they have written to other GPUs */
-    long packets;  /* all packets except nops */
-    long bytes;    /* that they have written */
-    long to_host;  /* bytes that all queues have written to host memory, those of the runtime included */
+    long conditions; /* packets that skip others, or do not */
+    long queues;     /* queues that have moved data or fenced */
+    long to_peers;   /* bytes that they have written to other GPUs */
+    long packets;    /* all packets except nops */
+    long bytes;      /* that they have written */
+    long to_host;    /* bytes that all queues have written to host memory, those of the runtime included */
 } hip_stats_t;
 /* False, with a line on stderr, if this is not the emulated node. */
 bool hip_stats(hip_stats_t *stats);

@@ -85,16 +85,16 @@ ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
 ok 'a new communicator after hipDeviceReset' begins_again again 4 ''
 ok 'a new communicator after hipDeviceReset of one rank' begins_again one 1 ''
 ok 'a new communicator after hipDeviceReset, engine stream' begins_again again 4 '' --mca coll_dma_engine stream
-for queues in rocr kfd thunk; do # only the thunk reports what has happened to a queue
-    ok "a process is killed, queues of $queues" ends '[1-9][0-9]*' kill "$(newer $queues)" --mca coll_dma_queues $queues
-    ok "a new communicator after hipDeviceReset, queues of $queues" begins_again again 4 "$(newer $queues)" \
-        --mca coll_dma_queues $queues
-    ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop "EMU_RESET_PACKET=40,$(newer $queues)" \
-        --mca coll_dma_timeout 3 --mca coll_dma_queues $queues
+for queues in $(providers); do # only the thunk reports what has happened to a queue
+    ok "a process is killed, queues of $queues" ends '[1-9][0-9]*' kill "$(newer "$queues")" --mca coll_dma_queues "$queues"
+    ok "a new communicator after hipDeviceReset, queues of $queues" begins_again again 4 "$(newer "$queues")" \
+        --mca coll_dma_queues "$queues"
+    ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop "EMU_RESET_PACKET=40,$(newer "$queues")" \
+        --mca coll_dma_timeout 3 --mca coll_dma_queues "$queues"
     for packet in 20 40 60; do
-        ok "a fault of an engine at packet $packet, queues of $queues" faults $queues EMU_FAULT_PACKET=$packet
+        ok "a fault of an engine at packet $packet, queues of $queues" faults "$queues" EMU_FAULT_PACKET=$packet
     done
-    ok "a fault in the self-test, queues of $queues" faults_early $queues
+    ok "a fault in the self-test, queues of $queues" faults_early "$queues"
 done
 ok 'no queue at all' goes_on 'sdma does not serve device .*: ' EMU_FAIL_QUEUE_AFTER=0 --mca coll_dma_verbose 2
 ok 'two queues' goes_on 'done' EMU_FAIL_QUEUE_AFTER=2

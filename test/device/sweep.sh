@@ -57,12 +57,18 @@ part_row() {
 
 unkind='EMU_DELAY_US=50,EMU_STALE_LOOKS=6,EMU_SLICE_US=3000'
 # GPUs, persona, ranks, cases, memory, packets there must be, the node's variables, MCA parameters
-thunk=(--mca coll_dma_queues thunk) # its queues cannot name engines, and nothing is armed
-row 2 mi250x 2 20 device - '' "${thunk[@]}"
-row 3 mi300x 3 20 ranks - "$unkind" "${thunk[@]}"
+# Queues that cannot name engines, and so nothing is armed: the thunk's, or those of an older kernel.
+thunk=(--mca coll_dma_queues thunk) older=EMU_KFD_MINOR=17
+has_thunk || { thunk=(--mca coll_dma_queues kfd) older=EMU_KFD_MINOR=16; }
+row 2 mi250x 2 20 device - "$older" "${thunk[@]}"
+row 3 mi300x 3 20 ranks - "$unkind,$older" "${thunk[@]}"
 row 2 mi300x 5 12 device - "$unkind"
 row 8 mi300x 8 8 device - ''
-row 4 mi300x 4 12 device - "$unkind,EMU_ROCR_MINOR=31" --mca coll_dma_queues rocr
+if stands_at thunk; then
+    row 4 mi300x 4 12 device - "$unkind,EMU_ROCR_MINOR=31" --mca coll_dma_queues rocr
+else
+    row 4 mi300x 4 12 device - "$unkind,EMU_SVM=0" --mca coll_dma_queues kfd
+fi
 row 7 mi250x 7 5 any - ''
 # Machines on which something does not work: no POLL, no odd engines.
 row 4 mi100 4 12 device - "$unkind"
@@ -74,11 +80,12 @@ row 5 mi308x 5 10 device - ''
 # with polls between them, and only tests without armed programs can tell these apart.
 while read -r variant queues packets gpus cases armed operation; do
     forced=(--mca coll_dma_gpu_variant "$variant" --mca coll_dma_gpu_queues "$queues")
-    [ "$armed" = armed ] && armed=() || armed=("${thunk[@]}")
-    part_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" '' "${forced[@]}" "${armed[@]}"
-    part_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind" "${forced[@]}" "${thunk[@]}"
-    part_row 2 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind" "${forced[@]}" "${armed[@]}"
-    part_row 3 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" '' "${forced[@]}" "${thunk[@]}"
+    with=$older
+    [ "$armed" = armed ] && armed=() with=EMU_KFD_MINOR=17 || armed=("${thunk[@]}")
+    part_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" "$with" "${forced[@]}" "${armed[@]}"
+    part_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind,$older" "${forced[@]}" "${thunk[@]}"
+    part_row 2 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind,$with" "${forced[@]}" "${armed[@]}"
+    part_row 3 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" "$older" "${forced[@]}" "${thunk[@]}"
     turn=$((turn + 1))
 done <<'TABLE'
 pcpy   0 copy      4 12 armed

@@ -110,13 +110,13 @@ ok 'one rank sees its own, the others all' sees one-blind 12
 ok 'two ranks share each GPU, and see no other' sees two-each 2
 
 # In a container with a part of the node, ROCr's numbers of GPUs are not the kernel's.
-for provider in rocr kfd thunk; do
+for provider in $(providers); do
     export EMU_ROCR_MINOR=
-    [ $provider != rocr ] || EMU_ROCR_MINOR=31
-    ok "$provider: a container without the first GPU" container '1 2 3 4 5 6 7' $provider
-    ok "$provider: a container with the second half" container '4 5 6 7' $provider
-    ok "$provider: a container with every second GPU" container '1 3 5 7' $provider
-    ok "$provider: a container with one GPU" container 6 $provider
-    ok "$provider: a container with one GPU for each rank" apart $provider
+    [ "$provider" != rocr ] || EMU_ROCR_MINOR=31
+    ok "$provider: a container without the first GPU" container '1 2 3 4 5 6 7' "$provider"
+    ok "$provider: a container with the second half" container '4 5 6 7' "$provider"
+    ok "$provider: a container with every second GPU" container '1 3 5 7' "$provider"
+    ok "$provider: a container with one GPU" container 6 "$provider"
+    ok "$provider: a container with one GPU for each rank" apart "$provider"
 done
 finish

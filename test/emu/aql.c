@@ -1,11 +1,11 @@
 /* AQL packets; see aql.h. */
 #include "aql.h"
 
-#include "api.h"
 #include "clock.h"
 #include "event.h"
 #include "fault.h"
 #include "kernels.h"
+#include "process.h"
 
 #include <hsa/amd_hsa_signal.h>
 #include <hsa/hsa.h>

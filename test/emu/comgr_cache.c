@@ -1,5 +1,5 @@
 /*
- * libamd_comgr.so.2 as HIP loads it, with a memory: HIP compiles its own kernels anew in every process, at the first stream of
+ * libamd_comgr.so as HIP loads it, with a memory: HIP compiles its own kernels anew in every process, at the first stream of
  * every device, which takes longer than any test. What was compiled before comes from a folder (EMU_COMGR_CACHE).
  *
  * Only amd_comgr_do_action is here; this library depends on the real one, where the loader finds all others. Its own name
@@ -12,7 +12,11 @@
  * Outputs without data are left out: HIP takes what it gets for a string. A file that cannot be read as a whole is as good
  * as none. Files are renamed into place, so processes may share the folder.
  */
+#if __has_include(<amd_comgr/amd_comgr.h>)
+#include <amd_comgr/amd_comgr.h>
+#else
 #include <amd_comgr.h>
+#endif
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>

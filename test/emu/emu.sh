@@ -4,6 +4,7 @@
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
+stands_at thunk || skip 'ROCm has no thunk here that the emulated node knows how to replace'
 bin=$build/test/emu
 
 # on OPTION... CMD: with logs and statistics of its own

@@ -1,25 +1,35 @@
-/* The thunk's calls for events; see event.h. */
+/* Events; see event.h. */
 #include "event.h"
 
-#include "api.h"
 #include "clock.h"
 #include "config.h"
-#include "memory.h"
 #include "report.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
 #include <time.h>
 
-enum { EVENTS = 4096, LATE = 64 };
+enum { ALL = 2 * EMU_EVENTS, LATE = 64 };
+
+#define EMPTY UINT64_MAX /* a slot that nobody has written */
+
+/* A wait under way, in the list of all. */
+struct waiter {
+    struct waiter *next;
+    struct emu_wait *waits;
+    uint32_t count;
+    bool failed;
+};
 
 static struct {
-    HsaEvent *event;
-    bool set, manual;
-} events[EVENTS]; /* the id is the index; 0 is none */
+    bool there, set, manual;
+    int type;
+    uint64_t age; /* of a signal event */
+    struct emu_event_fault fault;
+} events[ALL]; /* the id is the index; 0 is none */
 
-static uint64_t *mailboxes; /* one per event */
+static uint64_t *slots;
+static struct waiter *waiters;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed;
 
@@ -32,63 +42,117 @@ __attribute__((constructor)) static void prepare(void)
     pthread_condattr_destroy(&attributes);
 }
 
-static void make_mailboxes(void)
+static bool is_there(uint32_t id)
 {
-    mailboxes = emu_memory_internal(EVENTS * sizeof *mailboxes);
+    return id > 0 && id < ALL && events[id].there;
 }
 
-HSAKMT_STATUS hsaKmtCreateEvent(HsaEventDescriptor *descriptor, bool manual, bool signaled, HsaEvent **out)
+uint32_t emu_event_create(int type, bool manual)
 {
-    EMU_API_ENTER();
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_mailboxes);
-    HsaEvent *event = calloc(1, sizeof *event);
-    if (!event || !mailboxes) {
-        free(event);
-        return HSAKMT_STATUS_NO_MEMORY;
-    }
+    bool signals = type == EMU_EVENT_SIGNAL || type == EMU_EVENT_DEBUG;
+    uint32_t id = signals ? 1 : EMU_EVENTS, end = signals ? EMU_EVENTS : ALL;
     pthread_mutex_lock(&lock);
-    uint32_t id = 1;
-    while (id < EVENTS && events[id].event)
+    while (id < end && events[id].there)
         id++;
-    if (id == EVENTS) {
-        pthread_mutex_unlock(&lock);
-        free(event);
-        return HSAKMT_STATUS_OUT_OF_RESOURCES;
+    if (id < end) {
+        events[id].there = true;
+        events[id].set = false;
+        events[id].manual = manual;
+        events[id].type = type;
+        events[id].age = 1;
+        if (slots && signals)
+            slots[id] = EMPTY;
     }
-    event->EventId = id;
-    event->EventData.EventType = descriptor->EventType;
-    event->EventData.EventData.SyncVar = descriptor->SyncVar;
-    event->EventData.HWData1 = id;
-    if (descriptor->EventType == HSA_EVENTTYPE_SIGNAL)
-        event->EventData.HWData2 = (uintptr_t)&mailboxes[id];
-    events[id].event = event;
-    events[id].set = signaled;
-    events[id].manual = manual;
     pthread_mutex_unlock(&lock);
-    *out = event;
-    return HSAKMT_STATUS_SUCCESS;
+    return id < end ? id : 0;
 }
 
-HSAKMT_STATUS hsaKmtDestroyEvent(HsaEvent *event)
+bool emu_event_destroy(uint32_t id)
 {
-    EMU_API_ENTER();
-    if (!event)
-        return HSAKMT_STATUS_INVALID_HANDLE;
     pthread_mutex_lock(&lock);
-    events[event->EventId].event = NULL;
+    bool there = is_there(id);
+    if (there) {
+        events[id].there = false;
+        for (struct waiter *waiter = waiters; waiter; waiter = waiter->next)
+            for (uint32_t i = 0; i < waiter->count; i++)
+                waiter->failed |= waiter->waits[i].id == id;
+        pthread_cond_broadcast(&changed);
+    }
     pthread_mutex_unlock(&lock);
-    free(event);
-    return HSAKMT_STATUS_SUCCESS;
+    return there;
 }
 
-void emu_event_signal(uint32_t id)
+/* With the lock. */
+static void signal_event(uint32_t id)
 {
-    if (id == 0 || id >= EVENTS)
-        return;
+    bool awaited = false;
+    events[id].age++;
+    for (struct waiter *waiter = waiters; waiter; waiter = waiter->next)
+        for (uint32_t i = 0; i < waiter->count; i++)
+            if (waiter->waits[i].id == id)
+                awaited = waiter->waits[i].over = true;
+    events[id].set = events[id].manual || !awaited;
+    if (awaited)
+        pthread_cond_broadcast(&changed);
+}
+
+bool emu_event_set(uint32_t id)
+{
     pthread_mutex_lock(&lock);
-    events[id].set = true;
-    pthread_cond_broadcast(&changed);
+    bool there = is_there(id);
+    if (there)
+        signal_event(id);
+    pthread_mutex_unlock(&lock);
+    return there;
+}
+
+bool emu_event_reset(uint32_t id)
+{
+    pthread_mutex_lock(&lock);
+    bool there = is_there(id);
+    if (there)
+        events[id].set = false;
+    pthread_mutex_unlock(&lock);
+    return there;
+}
+
+void emu_event_set_page(uint64_t *page)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < EMU_EVENTS; i++)
+        page[i] = EMPTY;
+    slots = page;
+    pthread_mutex_unlock(&lock);
+}
+
+bool emu_event_has_page(void)
+{
+    pthread_mutex_lock(&lock);
+    bool has = slots;
+    pthread_mutex_unlock(&lock);
+    return has;
+}
+
+/* Whether a slot was written; it is empty then. With the lock. */
+static bool acknowledge(uint32_t id)
+{
+    return __atomic_exchange_n(&slots[id], EMPTY, __ATOMIC_ACQ_REL) != EMPTY;
+}
+
+static void interrupt(uint32_t id)
+{
+    pthread_mutex_lock(&lock);
+    if (!slots) {
+        if (is_there(id))
+            signal_event(id);
+    } else if (id > 0 && id < EMU_EVENTS && acknowledge(id)) {
+        if (is_there(id))
+            signal_event(id);
+    } else {
+        for (id = 1; id < EMU_EVENTS; id++)
+            if (events[id].there && acknowledge(id))
+                signal_event(id);
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -111,7 +175,7 @@ void emu_event_interrupt(int gpu, uint32_t id)
     if (how != EMU_LOSE_NOT)
         emu_note("injected on GPU %d: %s trap", gpu, emu_lose_how_word(how));
     if (how == EMU_LOSE_NOT || how == EMU_LOSE_TWICE)
-        emu_event_signal(id);
+        interrupt(id);
     if ((how == EMU_LOSE_LATE || how == EMU_LOSE_TWICE) && interrupts.n < LATE) {
         interrupts.late[interrupts.n].at = emu_clock_ns() + late_ns;
         interrupts.late[interrupts.n++].id = id;
@@ -125,69 +189,36 @@ void emu_event_advance(void)
             i++;
             continue;
         }
-        emu_event_signal(interrupts.late[i].id);
+        interrupt(interrupts.late[i].id);
         interrupts.late[i] = interrupts.late[--interrupts.n];
     }
 }
 
 /* Signals all events of a type; fault, if given, goes into them first. */
-static bool signal_type(HSA_EVENTTYPE type, const HsaMemoryAccessFault *fault)
+static bool signal_type(int type, const struct emu_event_fault *fault)
 {
     bool any = false;
     pthread_mutex_lock(&lock);
-    for (uint32_t id = 1; id < EVENTS; id++)
-        if (events[id].event && events[id].event->EventData.EventType == type) {
+    for (uint32_t id = 1; id < ALL; id++)
+        if (events[id].there && events[id].type == type) {
             if (fault)
-                events[id].event->EventData.EventData.MemoryAccessFault = *fault;
-            events[id].set = true;
+                events[id].fault = *fault;
+            signal_event(id);
             any = true;
         }
-    pthread_cond_broadcast(&changed);
     pthread_mutex_unlock(&lock);
     return any;
 }
 
-bool emu_event_fault(uint32_t node, uint64_t va, bool read_only)
+bool emu_event_raise_fault(uint32_t node, uint64_t va, bool read_only)
 {
-    HsaMemoryAccessFault fault = {
-        .NodeId = node, .VirtualAddress = va & ~(uint64_t)4095, .Flags = HSA_EVENTID_MEMORY_FATAL_PROCESS};
-    fault.Failure.NotPresent = !read_only;
-    fault.Failure.ReadOnly = read_only;
-    return signal_type(HSA_EVENTTYPE_MEMORY, &fault);
+    return signal_type(EMU_EVENT_MEMORY,
+                       &(struct emu_event_fault){.node = node, .va = va & ~(uint64_t)4095, .read_only = read_only});
 }
 
-bool emu_event_reset(void)
+bool emu_event_raise_reset(void)
 {
-    return signal_type(HSA_EVENTTYPE_HW_EXCEPTION, NULL);
-}
-
-HSAKMT_STATUS hsaKmtSetEvent(HsaEvent *event)
-{
-    EMU_API_ENTER();
-    if (!event)
-        return HSAKMT_STATUS_INVALID_HANDLE;
-    emu_event_signal(event->EventId);
-    return HSAKMT_STATUS_SUCCESS;
-}
-
-HSAKMT_STATUS hsaKmtResetEvent(HsaEvent *event)
-{
-    EMU_API_ENTER();
-    if (!event)
-        return HSAKMT_STATUS_INVALID_HANDLE;
-    pthread_mutex_lock(&lock);
-    events[event->EventId].set = false;
-    pthread_mutex_unlock(&lock);
-    return HSAKMT_STATUS_SUCCESS;
-}
-
-/* With the lock held: whether the wait is over. */
-static bool satisfied(HsaEvent *const wanted[], uint32_t count, bool all)
-{
-    uint32_t ready = 0;
-    for (uint32_t i = 0; i < count; i++)
-        ready += events[wanted[i]->EventId].set;
-    return all ? ready == count : ready > 0;
+    return signal_type(EMU_EVENT_HW_EXCEPTION, NULL);
 }
 
 static struct timespec deadline(uint32_t milliseconds)
@@ -203,37 +234,60 @@ static struct timespec deadline(uint32_t milliseconds)
     return when;
 }
 
-HSAKMT_STATUS hsaKmtWaitOnMultipleEvents(HsaEvent *wanted[], HSAuint32 count, bool all, HSAuint32 milliseconds)
+static bool satisfied(const struct emu_wait *waits, uint32_t count, bool all)
 {
-    EMU_API_ENTER();
-    if (!wanted || count == 0)
-        return HSAKMT_STATUS_INVALID_HANDLE;
+    uint32_t over = 0;
+    for (uint32_t i = 0; i < count; i++)
+        over += waits[i].over;
+    return all ? over == count : over > 0;
+}
+
+/* Takes what is there already. False if one of them is not. */
+static bool enter(struct emu_wait *waits, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (!is_there(waits[i].id))
+            return false;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t id = waits[i].id;
+        waits[i].over = events[id].set || (waits[i].age && waits[i].age != events[id].age);
+        events[id].set &= events[id].manual;
+    }
+    return true;
+}
+
+enum emu_wait_result emu_event_wait(struct emu_wait *waits, uint32_t count, bool all, uint32_t milliseconds)
+{
     struct timespec until = deadline(milliseconds);
-    /* ROCr passes one less than infinite where it means that, too. */
-    bool forever = milliseconds >= HSA_EVENTTIMEOUT_INFINITE - 1;
+    struct waiter waiter = {.waits = waits, .count = count};
+    bool late = false;
     pthread_mutex_lock(&lock);
-    bool done, late = false;
-    while (!(done = satisfied(wanted, count, all)) && !late) {
-        if (forever)
+    if (!enter(waits, count)) {
+        pthread_mutex_unlock(&lock);
+        return EMU_WAIT_FAILED;
+    }
+    waiter.next = waiters;
+    waiters = &waiter;
+    while (!waiter.failed && !satisfied(waits, count, all) && !late) {
+        if (milliseconds == EMU_WAIT_FOREVER)
             pthread_cond_wait(&changed, &lock);
         else
-            late = pthread_cond_timedwait(&changed, &lock, &until) == ETIMEDOUT;
+            late = milliseconds == 0 || pthread_cond_timedwait(&changed, &lock, &until) == ETIMEDOUT;
     }
+    struct waiter **at = &waiters;
+    while (*at != &waiter)
+        at = &(*at)->next;
+    *at = waiter.next;
+    bool done = satisfied(waits, count, all);
     for (uint32_t i = 0; i < count; i++) {
-        uint32_t id = wanted[i]->EventId;
-        if (done && !events[id].manual)
-            events[id].set = false;
+        uint32_t id = waits[i].id;
+        waits[i].type = events[id].type;
+        waits[i].fault = events[id].fault;
+        waits[i].age = events[id].age;
+        /* What ended no wait ends the next one. */
+        if (!done && !waiter.failed && waits[i].over)
+            events[id].set = true;
     }
     pthread_mutex_unlock(&lock);
-    return done ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_WAIT_TIMEOUT;
-}
-
-HSAKMT_STATUS hsaKmtWaitOnEvent(HsaEvent *event, HSAuint32 milliseconds)
-{
-    return event ? hsaKmtWaitOnMultipleEvents(&event, 1, true, milliseconds) : HSAKMT_STATUS_INVALID_HANDLE;
-}
-
-HSAKMT_STATUS hsaKmtQueryEventState(HsaEvent *event)
-{
-    return hsaKmtWaitOnEvent(event, HSA_EVENTTIMEOUT_IMMEDIATE);
+    return waiter.failed ? EMU_WAIT_FAILED : done ? EMU_WAIT_DONE : EMU_WAIT_LATE;
 }

@@ -1,9 +1,9 @@
 /* Raising faults; see fault.h. */
 #include "fault.h"
 
-#include "api.h"
 #include "config.h"
 #include "event.h"
+#include "process.h"
 #include "report.h"
 
 #include <stdarg.h>
@@ -13,7 +13,7 @@
 void emu_fault_raise(uint32_t node, uint64_t va, bool read_only)
 {
     emu_note("memory fault of GPU %d at %#llx", emu_gpu_of(node), (unsigned long long)va);
-    if (!emu_event_fault(node, va, read_only) && emu_config()->strict)
+    if (!emu_event_raise_fault(node, va, read_only) && emu_config()->strict)
         abort();
 }
 

@@ -44,12 +44,10 @@ static HSAuint32 node_of(const HSAuint32 *words)
 static const char *kind_name(const struct emu_range *range)
 {
     switch (range->kind) {
-    case HSA_POINTER_REGISTERED_USER:
+    case EMU_REGISTERED:
         return "registered host memory";
-    case HSA_POINTER_REGISTERED_SHARED:
+    case EMU_IMPORTED:
         return "imported memory";
-    case HSA_POINTER_REGISTERED_GRAPHICS:
-        return "a graphics buffer";
     default:
         return range->node == 0 ? "host memory" : range->fd < 0 ? "scratch memory" : NULL;
     }
@@ -75,7 +73,7 @@ HSAKMT_STATUS hsaKmtShareMemory(void *address, HSAuint64 bytes, HsaSharedMemoryH
         words[AT_GPU] = (HSAuint32)emu_gpu_of(range->node) | (HSAuint32)(range->va >> PAGE_BITS) << GPU_BITS;
         words[AT_PAGES] = (HSAuint32)(range->bytes >> PAGE_BITS);
         words[AT_RUNTIME] = 0;
-        words[AT_FLAGS] = range->flags.Value;
+        words[AT_FLAGS] = range->flags;
     }
     emu_vm_unlock();
     if (wrong) {
@@ -132,12 +130,12 @@ HSAKMT_STATUS hsaKmtRegisterSharedHandleToNodes(const HsaSharedMemoryHandle *han
     }
     struct emu_range *range = emu_vm_add_shared(fd, size, emu_memory_alignment(size));
     if (range) {
-        range->kind = HSA_POINTER_REGISTERED_SHARED;
+        range->kind = EMU_IMPORTED;
         range->node = node_of(words);
         range->home_va = place_of(words);
         range->home_pid = words[AT_PID];
         range->home_inode = words[AT_INODE];
-        range->flags.Value = words[AT_FLAGS];
+        range->flags = words[AT_FLAGS];
         range->registrations = 1;
         for (HSAuint64 i = 0; i < count; i++)
             range->registered[range->registered_count++] = nodes[i];

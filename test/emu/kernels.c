@@ -1,8 +1,8 @@
 /* Kernels of the runtimes; see kernels.h. */
 #include "kernels.h"
 
-#include "api.h"
 #include "fault.h"
+#include "process.h"
 #include "report.h"
 #include "vm.h"
 
@@ -87,10 +87,21 @@ static enum emu_kernel_state run_shader(const struct call *call, const uint32_t 
     return copy(call, arg64(call, 8), first, end - first);
 }
 
+/* From 6.3 on: buffer, pattern, elements of it and their width, end of the buffer. */
+static enum emu_kernel_state fill_to_end(const struct call *call)
+{
+    uint64_t to = arg64(call, 0);
+    size_t size = (size_t)arg32(call, 16) * arg32(call, 20);
+    const void *pattern = size ? reach(call, arg64(call, 8), size, false) : NULL;
+    return pattern ? fill(call, to, pattern, size, (arg64(call, 24) - to + size - 1) / size) : EMU_KERNEL_FAULT;
+}
+
 /* HIP's kernels; the arguments are those of its OpenCL sources. One buffer of four is set, by the width of the elements. */
 static enum emu_kernel_state fill_buffer(const struct call *call)
 {
     static const size_t widths[] = {1, 2, 4, 8};
+    if (arg64(call, 0) && arg64(call, 8))
+        return fill_to_end(call);
     for (size_t i = 0; i < 4; i++) {
         uint64_t buffer = arg64(call, i * 8);
         if (!buffer)
@@ -121,9 +132,13 @@ static enum emu_kernel_state fill_buffer_2d(const struct call *call)
     return state;
 }
 
-/* Whole words and, in an argument of its own, the bytes of the last one. */
+/* Whole words and, in an argument of its own, the bytes of the last one. From 6.3 on the size is in bytes, in the place of an
+ * offset, and followed by what is left of it after whole words, and by where these end. */
 static enum emu_kernel_state copy_buffer(const struct call *call)
 {
+    uint64_t size = arg64(call, 16), to = arg64(call, 8);
+    if (arg64(call, 32) == to + size - arg32(call, 24))
+        return copy(call, to, arg64(call, 0), size);
     uint64_t count = arg64(call, 32);
     uint32_t last = arg32(call, 40);
     uint64_t bytes = last == 8 ? count : (count - 1) * 4 + last;

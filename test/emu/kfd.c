@@ -1,262 +1,323 @@
 /*
- * The kernel's interface of the emulated node, as far as making queues and memory for their rings goes: what the preloaded shim (kfd_shim.c) hands on of
- * calls on /dev/kfd. Queues end up beside those of the thunk, on the same engines.
+ * Calls on the driver's file: which goes where; see kfd.h.
  *
- * Like the newest kernels it takes a ring, and pages of pointers, only where each begins a mapping of exactly its size that
- * the GPU has, and does not let go of a ring before the queue. A ring that is not executable is a violation: the kernel would
- * take it, and the engine could not fetch from it. Like any it knows the process by its memory: without a runtime that has opened the node there is no address
- * space, and a child has none of its parent's.
- *
- * The structures are written down here once more, so that the component's own are not checked against themselves.
+ * Like the driver it knows the process by its memory: without an address space on a GPU there is neither memory nor a queue
+ * there, and a child has none of its parent's.
  */
-#include "api.h"
+#include "kfd.h"
+
+#include "clock.h"
 #include "config.h"
-#include "machine.h"
+#include "event.h"
+#include "exports.h"
 #include "persona.h"
+#include "process.h"
 #include "queue.h"
 #include "report.h"
-#include "vm.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 
 enum {
-    PAGE = 4096,
     MAJOR = 1,
-    GET_VERSION = 1,
-    CREATE_QUEUE = 2,
-    DESTROY_QUEUE = 3,
+    GET_VERSION = 0x01,
+    CREATE_QUEUE = 0x02,
+    DESTROY_QUEUE = 0x03,
+    SET_MEMORY_POLICY = 0x04,
+    GET_CLOCK_COUNTERS = 0x05,
+    UPDATE_QUEUE = 0x07,
+    CREATE_EVENT = 0x08,
+    DESTROY_EVENT = 0x09,
+    SET_EVENT = 0x0a,
+    RESET_EVENT = 0x0b,
+    WAIT_EVENTS = 0x0c,
+    SET_SCRATCH_BACKING = 0x11,
+    GET_TILE_CONFIG = 0x12,
+    SET_TRAP_HANDLER = 0x13,
+    GET_APERTURES = 0x14,
+    ACQUIRE_VM = 0x15,
     ALLOC_MEMORY = 0x16,
     FREE_MEMORY = 0x17,
     MAP_MEMORY = 0x18,
     UNMAP_MEMORY = 0x19,
-    USERPTR = 1 << 2,
-    EXECUTABLE = 1 << 30,
-    TYPE_SDMA = 1,
-    TYPE_XGMI = 3,
-    TYPE_BY_ENGINE = 4,
-    BY_ENGINE_MINOR = 17,
-    NOT_SUPPORTED = 524, /* the kernel's own number, ENOTSUPP */
+    SET_CU_MASK = 0x1a,
+    GET_DMABUF_INFO = 0x1c,
+    IMPORT_DMABUF = 0x1d,
+    SVM = 0x20,
+    SET_XNACK_MODE = 0x21,
+    AVAILABLE_MEMORY = 0x23,
+    EXPORT_DMABUF = 0x24,
+    RUNTIME_ENABLE = 0x25,
+    IPC_IMPORT = 0x80,
+    IPC_EXPORT = 0x81,
+    /* The versions that brought some of them. */
+    SVM_MINOR = 5,
+    AVAILABLE_MINOR = 9,
+    EXPORT_MINOR = 12,
+    RUNTIME_MINOR = 13,
 };
 
-struct create {
-    uint64_t ring_base_address, write_pointer_address, read_pointer_address, doorbell_offset;
-    uint32_t ring_size, gpu_id, queue_type, queue_percentage, queue_priority, queue_id;
-    uint64_t eop_buffer_address, eop_buffer_size, ctx_save_restore_address;
-    uint32_t ctx_save_restore_size, ctl_stack_size, sdma_engine_id, pad;
-};
-_Static_assert(sizeof(struct create) == 96, "as Linux has it from 1.17 on");
-
-struct alloc {
-    uint64_t va_addr, size, handle, mmap_offset;
-    uint32_t gpu_id, flags;
+struct apertures {
+    uint64_t lds_base, lds_limit, scratch_base, scratch_limit, gpuvm_base, gpuvm_limit;
+    uint32_t gpu_id, pad;
 };
 
-struct map {
-    uint64_t handle, device_ids;
-    uint32_t n_devices, n_success;
+struct get_apertures {
+    uint64_t apertures;
+    uint32_t n_nodes, pad;
 };
 
-/* What a range's handle is: not its address. */
-#define HANDLE (5ull << 56)
+struct clocks {
+    uint64_t gpu, cpu, system, system_hz;
+    uint32_t gpu_id, pad;
+};
 
-static uint32_t node_of(uint32_t gpu_id)
+struct tile_config {
+    uint64_t tiles, macro_tiles;
+    uint32_t n_tiles, n_macro_tiles, gpu_id, gb_addr_config, n_banks, n_ranks;
+};
+
+struct runtime_enable {
+    uint64_t debug;
+    uint32_t mode, capabilities;
+};
+
+static int gpu_of_id(uint32_t gpu_id)
 {
     for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
         if (emu_persona_gpu_id(emu_config()->persona, gpu) == gpu_id)
-            return emu_node_of(gpu);
-    return 0;
+            return emu_node_of(gpu) ? gpu : -1;
+    return -1;
+}
+
+uint32_t emu_kfd_node(uint32_t gpu_id)
+{
+    int gpu = gpu_of_id(gpu_id);
+    return gpu >= 0 && emu_process_has(gpu) ? emu_node_of(gpu) : 0;
+}
+
+uint32_t emu_kfd_gpu_id(uint32_t node)
+{
+    return node ? emu_persona_gpu_id(emu_config()->persona, emu_gpu_of(node)) : 0;
 }
 
 uint32_t emu_gpu_id(uint32_t node)
 {
-    return emu_persona_gpu_id(emu_config()->persona, emu_gpu_of(node));
+    return emu_kfd_gpu_id(node);
 }
 
-/* Whether memory around an address is a mapping of exactly `bytes` from the begin of its page. */
-static bool is_exact(uint32_t node, uint64_t at, uint64_t bytes)
+/* Those of GFX9: LDS and scratch where no pointer of a process is, and all of a process's addresses for the GPU. */
+static int get_apertures(struct get_apertures *args)
 {
-    emu_vm_lock_read();
-    const struct emu_range *range = emu_vm_find(at);
-    bool exact =
-        range && range->va == (at & ~(uint64_t)(PAGE - 1)) && range->bytes == bytes && emu_vm_is_mapped(range, node);
-    emu_vm_unlock();
-    if (!exact)
-        emu_note("the kernel refuses a queue: %#llx does not begin a mapping of %llu bytes", (unsigned long long)at,
-                 (unsigned long long)bytes);
-    return exact;
-}
-
-/* A ring that the kernel takes is of no use if the engine cannot fetch from it. */
-static bool is_executable(const char *owner, uint64_t ring)
-{
-    emu_vm_lock_read();
-    const struct emu_range *range = emu_vm_find(ring);
-    bool executable = range && range->flags.ui32.ExecuteAccess;
-    emu_vm_unlock();
-    if (!executable)
-        emu_violation("ring", "queue of %s with a ring at %#llx: it is not executable", owner,
-                      (unsigned long long)ring);
-    return executable;
-}
-
-/* Of what the kernel makes only this: pages of the process, at their own address. */
-static int alloc(struct alloc *args)
-{
-    if (emu_config()->kfd_refuses == EMU_KFD_MEMORY)
-        return ENOMEM;
-    if (!(args->flags & USERPTR) || args->va_addr != args->mmap_offset || args->va_addr % PAGE || args->size == 0 ||
-        args->size % PAGE || node_of(args->gpu_id) == 0)
-        return EINVAL;
-    emu_vm_lock();
-    struct emu_range *range = NULL;
-    bool taken = emu_vm_find(args->va_addr) || emu_vm_find(args->va_addr + args->size - 1);
-    if (!taken)
-        range = emu_vm_add_lent((void *)(uintptr_t)args->va_addr, args->size);
-    if (range) {
-        range->flags.ui32.HostAccess = 1;
-        range->flags.ui32.ExecuteAccess = (args->flags & EXECUTABLE) != 0;
-        args->handle = HANDLE | range->va;
+    struct apertures *to = (struct apertures *)(uintptr_t)args->apertures;
+    uint32_t room = args->n_nodes, n = 0;
+    for (int gpu = 0; gpu < emu_config()->gpus; gpu++) {
+        if (!emu_node_of(gpu))
+            continue;
+        if (n < room)
+            to[n] = (struct apertures){
+                .lds_base = 0x1000000000000,
+                .lds_limit = 0x10000ffffffff,
+                .scratch_base = 0x2000000000000,
+                .scratch_limit = 0x20000ffffffff,
+                .gpuvm_base = 0x4000,
+                .gpuvm_limit = 0x7fffffffffff,
+                .gpu_id = emu_persona_gpu_id(emu_config()->persona, gpu),
+            };
+        n++;
     }
-    emu_vm_unlock();
-    return taken ? EADDRINUSE : range ? 0 : ENOMEM;
-}
-
-/* With the table's lock. */
-static struct emu_range *range_of(uint64_t handle)
-{
-    struct emu_range *range = (handle & HANDLE) == HANDLE ? emu_vm_find(handle & ~HANDLE) : NULL;
-    return range && range->lent && range->va == (handle & ~HANDLE) ? range : NULL;
-}
-
-static int map(struct map *args, bool mapped)
-{
-    uint32_t nodes[EMU_MAX_NODES];
-    if (args->n_devices == 0 || args->n_devices > EMU_MAX_NODES || args->n_success)
-        return EINVAL;
-    for (uint32_t i = 0; i < args->n_devices; i++)
-        if (!(nodes[i] = node_of(((const uint32_t *)(uintptr_t)args->device_ids)[i])))
-            return EINVAL;
-    emu_machine_lock();
-    emu_vm_lock();
-    struct emu_range *range = range_of(args->handle);
-    int error = !range ? EINVAL : !mapped && emu_machine_has_ring(range->va) ? EBUSY : 0;
-    if (!error)
-        emu_vm_map(range, nodes, mapped ? args->n_devices : 0);
-    emu_vm_unlock();
-    emu_machine_unlock();
-    args->n_success = error ? 0 : args->n_devices;
-    return error;
-}
-
-static int release(uint64_t handle)
-{
-    emu_vm_lock();
-    struct emu_range *range = range_of(handle);
-    int error = !range ? EINVAL : range->mapped_count ? EBUSY : 0;
-    if (!error)
-        emu_vm_remove(range);
-    emu_vm_unlock();
-    return error;
-}
-
-/* The thunk's name for the kernel's type, or -1. */
-static int type_of(const struct create *args)
-{
-    switch (args->queue_type) {
-    case TYPE_SDMA:
-        return HSA_QUEUE_SDMA;
-    case TYPE_XGMI:
-        return HSA_QUEUE_SDMA_XGMI;
-    case TYPE_BY_ENGINE:
-        return emu_config()->kfd_minor >= BY_ENGINE_MINOR ? EMU_QUEUE_BY_ENGINE : -1;
-    default:
-        return -1;
-    }
-}
-
-static int create(const char *owner, struct create *args)
-{
-    const struct emu_persona *persona = emu_config()->persona;
-    uint32_t node = node_of(args->gpu_id), doorbell;
-    int type = type_of(args);
-    if (type < 0)
-        return NOT_SUPPORTED;
-    if (emu_config()->kfd_refuses == EMU_KFD_QUEUES)
-        return ENOMEM;
-    if (node == 0 || args->queue_percentage > 100 || args->queue_priority > 15 || args->ring_size < PAGE ||
-        (args->ring_size & (args->ring_size - 1)))
-        return EINVAL;
-    if (type == EMU_QUEUE_BY_ENGINE && args->sdma_engine_id >= persona->host_engines + persona->xgmi_engines)
-        return EINVAL;
-    if (!is_exact(node, args->write_pointer_address, PAGE) || !is_exact(node, args->read_pointer_address, PAGE) ||
-        args->ring_base_address % PAGE || !is_exact(node, args->ring_base_address, args->ring_size) ||
-        !is_executable(owner, args->ring_base_address))
-        return EINVAL;
-    HSAKMT_STATUS status =
-        emu_queue_create(owner, node, type, args->sdma_engine_id, (void *)(uintptr_t)args->ring_base_address,
-                         args->ring_size, (uint64_t *)(uintptr_t)args->write_pointer_address,
-                         (uint64_t *)(uintptr_t)args->read_pointer_address, &args->queue_id, &doorbell);
-    if (status != HSAKMT_STATUS_SUCCESS)
-        return ENOMEM;
-    args->doorbell_offset = 3ull << 62 | (uint64_t)(args->gpu_id & 0xffff) << 46 | doorbell;
+    args->n_nodes = room == 0 || n < room ? n : room;
     return 0;
 }
 
-static int serve(const char *owner, unsigned long request, void *argument)
+static int get_clocks(struct clocks *clocks)
 {
-    /* Shorter structures are those of older programs; what they lack is zero. */
-    union {
-        struct create create;
-        struct alloc alloc;
-        struct map map;
-        uint64_t handle;
-        uint32_t words[24];
-    } copy = {.words = {0}};
-    size_t bytes = _IOC_SIZE(request);
-    int error = EINVAL;
-    if (bytes > sizeof copy)
+    uint64_t now = emu_clock_ns();
+    clocks->gpu = gpu_of_id(clocks->gpu_id) < 0 ? 0 : now / EMU_CLOCK_GPU_NS;
+    clocks->cpu = clocks->system = now;
+    clocks->system_hz = 1000000000;
+    return 0;
+}
+
+static int get_tile_config(struct tile_config *config)
+{
+    if (gpu_of_id(config->gpu_id) < 0)
         return EINVAL;
-    memcpy(&copy, argument, bytes);
-    if (_IOC_NR(request) == GET_VERSION) {
-        copy.words[0] = MAJOR;
-        copy.words[1] = emu_config()->kfd_minor;
-        error = 0;
-    } else if (_IOC_NR(request) == CREATE_QUEUE) {
-        error = create(owner, &copy.create);
-    } else if (_IOC_NR(request) == DESTROY_QUEUE) {
-        error = hsaKmtDestroyQueue(copy.words[0]) == HSAKMT_STATUS_SUCCESS ? 0 : EINVAL;
-    } else if (_IOC_NR(request) == ALLOC_MEMORY) {
-        error = alloc(&copy.alloc);
-    } else if (_IOC_NR(request) == MAP_MEMORY || _IOC_NR(request) == UNMAP_MEMORY) {
-        error = map(&copy.map, _IOC_NR(request) == MAP_MEMORY);
-    } else if (_IOC_NR(request) == FREE_MEMORY) {
-        error = release(copy.handle);
+    config->n_tiles = config->n_macro_tiles = 0;
+    config->gb_addr_config = 0x104042;
+    config->n_banks = config->n_ranks = 0;
+    return 0;
+}
+
+/* The render node whose address space it is does not matter here; whether there is one does. */
+static int acquire(uint32_t gpu_id)
+{
+    int gpu = gpu_of_id(gpu_id);
+    if (gpu < 0)
+        return EINVAL;
+    emu_process_acquire(gpu);
+    return 0;
+}
+
+/* XNACK stays off: no GPU here replays what it could not reach. */
+static int set_xnack(int32_t *mode)
+{
+    if (*mode > 0)
+        return EPERM;
+    *mode = 0;
+    return 0;
+}
+
+/* Nobody debugs here, and waves do not trap. */
+static int runtime_enable(struct runtime_enable *args)
+{
+    args->capabilities = 0;
+    return 0;
+}
+
+/* All that a process can ask for. The words are those of the structure that the call has. */
+static int serve(const char *owner, unsigned call, void *args)
+{
+    uint32_t *words = args;
+    uint32_t minor = emu_config()->kfd_minor;
+    switch (call) {
+    case GET_VERSION:
+        words[0] = MAJOR;
+        words[1] = minor;
+        return 0;
+    case CREATE_QUEUE:
+        return emu_kfd_create_queue(owner, args);
+    case DESTROY_QUEUE:
+        return emu_kfd_destroy_queue(words[0]);
+    case UPDATE_QUEUE:
+        return emu_kfd_update_queue(args);
+    case GET_CLOCK_COUNTERS:
+        return get_clocks(args);
+    case CREATE_EVENT:
+        return emu_kfd_create_event(args);
+    case DESTROY_EVENT:
+        return emu_event_destroy(words[0]) ? 0 : EINVAL;
+    case SET_EVENT:
+        return emu_event_set(words[0]) ? 0 : EINVAL;
+    case RESET_EVENT:
+        return emu_event_reset(words[0]) ? 0 : EINVAL;
+    case WAIT_EVENTS:
+        return emu_kfd_wait_events(args);
+    /* No caches are modelled, no waves run that could trap or use scratch, and all compute units are one. */
+    case SET_MEMORY_POLICY:
+        return emu_kfd_node(words[4]) ? 0 : EINVAL;
+    case SET_SCRATCH_BACKING:
+        return emu_kfd_node(words[2]) ? 0 : EINVAL;
+    case SET_TRAP_HANDLER:
+        return emu_kfd_node(words[4]) ? 0 : EINVAL;
+    case SET_CU_MASK:
+        return emu_queue_exists((int)words[0]) ? 0 : EINVAL;
+    case GET_TILE_CONFIG:
+        return get_tile_config(args);
+    case GET_APERTURES:
+        return get_apertures(args);
+    case ACQUIRE_VM:
+        return acquire(words[1]);
+    case ALLOC_MEMORY:
+        return emu_kfd_alloc(args);
+    case FREE_MEMORY:
+        return emu_kfd_free(*(uint64_t *)args);
+    case MAP_MEMORY:
+    case UNMAP_MEMORY:
+        return emu_kfd_map_memory(args, call == MAP_MEMORY);
+    case GET_DMABUF_INFO:
+        return emu_kfd_dmabuf_info(args);
+    case IMPORT_DMABUF:
+        return emu_kfd_import_dmabuf(args);
+    case SVM:
+        return minor < SVM_MINOR ? ENOTTY : emu_kfd_svm(args);
+    case SET_XNACK_MODE:
+        return set_xnack(args);
+    case AVAILABLE_MEMORY:
+        return minor < AVAILABLE_MINOR ? ENOTTY : emu_kfd_available(args);
+    case EXPORT_DMABUF:
+        return minor < EXPORT_MINOR ? ENOTTY : emu_kfd_export_dmabuf(args);
+    case RUNTIME_ENABLE:
+        return minor < RUNTIME_MINOR ? ENOTTY : runtime_enable(args);
+    case IPC_IMPORT:
+        return emu_kfd_ipc_import(args);
+    case IPC_EXPORT:
+        return emu_kfd_ipc_export(args);
+    default:
+        emu_note("a call on /dev/kfd that is not known here: %#x", call);
+        return ENOTTY;
     }
-    memcpy(argument, &copy, bytes);
-    return error;
+}
+
+/* Whether a call is for those who have an address space, as most are. */
+static bool wants_space(unsigned call)
+{
+    return call != GET_VERSION && call != GET_APERTURES && call != ACQUIRE_VM && call != GET_CLOCK_COUNTERS &&
+           call != GET_TILE_CONFIG && call != SET_XNACK_MODE && call != RUNTIME_ENABLE;
+}
+
+static bool has_space(void)
+{
+    for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
+        if (emu_process_has(gpu))
+            return true;
+    return false;
 }
 
 int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument)
 {
-    if (emu_api_forked())
+    /* Shorter structures are those of older programs; what they lack is zero. Only the last one has no end of its own. */
+    union {
+        uint64_t doubles[16];
+        struct kfd_create_queue create;
+    } copy = {.doubles = {0}};
+    unsigned call = _IOC_NR(request);
+    size_t bytes = _IOC_SIZE(request);
+    int error;
+    if (emu_process_forked())
         return EBADF;
-    if (emu_api_enter(__func__) != HSAKMT_STATUS_SUCCESS)
+    if (wants_space(call) && !has_space())
         return ESRCH;
-    int error = serve(emu_api_caller(caller), request, argument);
-    emu_trace("ioctl %#lx on /dev/kfd: %s", request, error == NOT_SUPPORTED ? "ENOTSUPP" : strerror(error));
+    const char *owner = emu_process_caller(caller);
+    if (call == CREATE_QUEUE && strncmp(owner, "libhsakmt.so", 12) == 0)
+        owner = emu_process_caller_of_thunk();
+    if (call == SVM) {
+        error = serve(owner, call, argument);
+    } else if (bytes > sizeof copy) {
+        error = EINVAL;
+    } else {
+        memcpy(&copy, argument, bytes);
+        error = serve(owner, call, &copy);
+        memcpy(argument, &copy, bytes);
+    }
+    emu_trace("ioctl %#x on /dev/kfd for %s: %s", call, owner,
+              error == KFD_NOT_SUPPORTED ? "ENOTSUPP" : strerror(error));
     return error;
 }
 
-void *emu_kfd_map(size_t bytes, uint64_t offset)
+void *emu_kfd_map(void *at, size_t bytes, int protection, int flags, uint64_t offset)
 {
-    bool known = false;
-    if (emu_config()->kfd_refuses == EMU_KFD_DOORBELLS)
-        return NULL;
-    for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
-        known |= emu_node_of(gpu) &&
-                 offset == (3ull << 62 | (uint64_t)(emu_persona_gpu_id(emu_config()->persona, gpu) & 0xffff) << 46);
-    return known && bytes == EMU_DOORBELL_BYTES && !emu_api_forked() ? emu_queue_map_doorbells() : NULL;
+    void *mapped = NULL;
+    if (emu_process_forked()) {
+        errno = EBADF;
+        return MAP_FAILED;
+    }
+    if ((offset & KFD_OFFSET_DOORBELL) == KFD_OFFSET_DOORBELL) {
+        bool known = false;
+        for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
+            known |= emu_process_has(gpu) &&
+                     offset == (KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(emu_persona_gpu_id(emu_config()->persona, gpu)));
+        if (known && bytes == EMU_DOORBELL_BYTES && emu_config()->kfd_refuses != EMU_KFD_DOORBELLS)
+            mapped = emu_queue_map_doorbells(flags & MAP_FIXED ? at : NULL);
+    } else {
+        off_t place;
+        int fd = emu_kfd_file_at(offset, bytes, &place);
+        if (fd >= 0)
+            return mmap(at, bytes, protection, flags, fd, place);
+    }
+    errno = mapped ? errno : EINVAL;
+    return mapped ? mapped : MAP_FAILED;
 }

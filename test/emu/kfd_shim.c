@@ -27,7 +27,7 @@
 
 typedef int open_fn(const char *path, int flags, ...);
 typedef int ioctl_fn(const void *caller, unsigned long request, void *argument);
-typedef void *map_fn(size_t bytes, uint64_t offset);
+typedef void *map_fn(void *at, size_t bytes, int protection, int flags, uint64_t offset);
 
 static bool is_device(const char *path)
 {
@@ -98,9 +98,8 @@ EXPORT void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off
     if (fd < 0 || ((uint64_t)offset & DOORBELLS) != DOORBELLS || !is_open_device(fd))
         return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
     map_fn *map = (map_fn *)of_thunk("emu_kfd_map");
-    void *mapped = map ? map(bytes, (uint64_t)offset) : NULL;
-    errno = mapped ? errno : EINVAL;
-    return mapped ? mapped : MAP_FAILED;
+    errno = EINVAL;
+    return map ? map(at, bytes, protection, flags, (uint64_t)offset) : MAP_FAILED;
 }
 
 EXPORT void *mmap64(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)

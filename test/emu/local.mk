@@ -21,10 +21,8 @@ unit_helpers += $(emu_sdma_sources) \
 	test/emu/sdma_bench.c \
 	test/emu/sdma_bench.h
 
-# The node: the thunk's calls, memory, events, topology and the thread of the engines.
+# The node below both doors: processes, memory, events, queues, the kernel's calls and the thread of the engines.
 emu_node_sources = \
-	test/emu/api.c \
-	test/emu/api.h \
 	test/emu/aql.c \
 	test/emu/aql.h \
 	test/emu/clock.h \
@@ -32,20 +30,25 @@ emu_node_sources = \
 	test/emu/config.h \
 	test/emu/event.c \
 	test/emu/event.h \
+	test/emu/exports.h \
 	test/emu/fault.c \
 	test/emu/fault.h \
 	test/emu/hide.c \
 	test/emu/hide.h \
-	test/emu/ipc.c \
 	test/emu/kernels.c \
 	test/emu/kernels.h \
 	test/emu/kfd.c \
+	test/emu/kfd.h \
+	test/emu/kfd_event.c \
+	test/emu/kfd_memory.c \
+	test/emu/kfd_queue.c \
+	test/emu/kfd_svm.c \
 	test/emu/machine.c \
 	test/emu/machine.h \
-	test/emu/memory.c \
-	test/emu/memory.h \
 	test/emu/persona.c \
 	test/emu/persona.h \
+	test/emu/process.c \
+	test/emu/process.h \
 	test/emu/queue.c \
 	test/emu/queue.h \
 	test/emu/report.c \
@@ -53,60 +56,97 @@ emu_node_sources = \
 	test/emu/slots.c \
 	test/emu/slots.h \
 	test/emu/stats.c \
-	test/emu/thunk.h \
-	test/emu/topology.c \
-	test/emu/unsupported.c \
 	test/emu/vm.c \
 	test/emu/vm.h
+# The thunk's door, and the kernel's.
+emu_thunk_sources = \
+	test/emu/api.c \
+	test/emu/api.h \
+	test/emu/ipc.c \
+	test/emu/memory.c \
+	test/emu/memory.h \
+	test/emu/thunk.h \
+	test/emu/thunk_event.c \
+	test/emu/thunk_queue.c \
+	test/emu/topology.c \
+	test/emu/unsupported.c
+emu_kernel_sources = \
+	test/emu/node_shim.c \
+	test/emu/render.c \
+	test/emu/render.h
 # Loaded into programs as they are, and so not by libtool's rules.
 emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c test/emu/rocr_queues.c test/emu/wait_shim.c
-emu_plain_libraries = test/emu/comgr/libamd_comgr.so.2 test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1
 emu_maps = test/emu/libhsakmt.map test/emu/rocr_queues.map
-# The library that ROCm 5.2 has.
-emu_thunk = test/emu/thunk/libhsakmt.so.1
-emu_test_programs = test/emu/collective test/emu/gather test/emu/hip test/emu/rules
+emu_raw_sources = test/emu/gather.c test/emu/raw.c test/emu/raw.h test/emu/rules.c
 
-extra_files += $(emu_maps) $(emu_plain_sources) test/emu/emu.sh test/emu/queues.sh test/emu/README.md
+extra_files += $(emu_maps) $(emu_plain_sources) $(emu_raw_sources) $(emu_thunk_sources) test/emu/doors.sh test/emu/emu.sh \
+	test/emu/queues.sh test/emu/README.md
 
 if HAVE_EMU
-EXTRA_LTLIBRARIES = test/emu/libemu.la
+EXTRA_LTLIBRARIES = test/emu/libemu.la test/emu/libemu_kernel.la
 test_emu_libemu_la_SOURCES = $(emu_node_sources) $(emu_sdma_sources)
+test_emu_libemu_kernel_la_SOURCES = $(emu_kernel_sources)
+emu_comgr = test/emu/comgr/$(EMU_COMGR_NAME)
+emu_built = test/emu/libnode.so $(emu_comgr)
+emu_clean = test/emu/libnode.so $(emu_comgr) test/emu/comgr/libreal.so test/emu/comgr/versions.map
+emu_test_programs = test/emu/collective test/emu/hip
 mpi_programs += test/emu/emu_tree $(emu_test_programs)
 test_emu_emu_tree_SOURCES = test/emu/tree.c test/emu/hide.c test/emu/hide.h test/emu/persona.c test/emu/persona.h
 test_emu_emu_tree_CPPFLAGS = $(DMA_DEFINES)
 test_emu_emu_tree_LDADD =
 test_emu_collective_CPPFLAGS = $(DMA_DEFINES) $(OMPI_PROGRAM_CPPFLAGS)
 test_emu_collective_LDADD = $(OMPI_PROGRAM_LIBS) -lamdhip64
+test_emu_hip_SOURCES = test/emu/hip.c
+test_emu_hip_CPPFLAGS = $(DMA_DEFINES)
+test_emu_hip_LDADD = -lamdhip64
+
+emu_so = $(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(AM_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $(AM_LDFLAGS) $(LDFLAGS)
+emu_whole = -Wl,--whole-archive test/emu/.libs/libemu.a
+test/emu/libnode.so: test/emu/libemu.la test/emu/libemu_kernel.la test/emu/wait_shim.c
+	$(emu_so) $(srcdir)/test/emu/wait_shim.c $(emu_whole) test/emu/.libs/libemu_kernel.a -Wl,--no-whole-archive -Wl,-z,defs \
+	-pthread -ldl
+# An empty library whose name is the real one's path: what is linked with it asks the loader for that path.
+test/emu/comgr/libreal.so: Makefile
+	$(emu_so) -x c /dev/null -Wl,-soname,$(EMU_COMGR)
+# With the versions of the real one, which programs that are linked with it ask for.
+test/emu/comgr/versions.map: Makefile
+	$(AM_V_GEN)mkdir -p $(@D) && { \
+	  echo "$$(readelf --dyn-syms -W $(EMU_COMGR) | sed -n 's/.* amd_comgr_do_action@@//p') { global: amd_comgr_do_action; local: *; };"; \
+	  readelf -V $(EMU_COMGR) | awk '/Rev: 1 +Flags: none/ && $$NF != "amd_comgr_1.8" { print $$NF " { };" }'; } >$@
+$(emu_comgr): test/emu/comgr_cache.c test/emu/comgr/libreal.so test/emu/comgr/versions.map
+	$(emu_so) $< -fvisibility=default -Wl,-soname,libdma_comgr_cache.so -Wl,--version-script=test/emu/comgr/versions.map \
+	-Wl,--no-as-needed test/emu/comgr/libreal.so -ldl && mkdir -p $(@D)/cache
+
+# In place of the library that ROCm 5.2 has, and programs that use it themselves.
+if HAVE_EMU_THUNK
+emu_thunk = test/emu/thunk/libhsakmt.so.1
+emu_built += $(emu_thunk) test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1
+emu_clean += $(emu_thunk) test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1 test/emu/rocr/libreal.so
+emu_test_programs += test/emu/gather test/emu/rules
+EXTRA_LTLIBRARIES += test/emu/libemu_thunk.la
+test_emu_libemu_thunk_la_SOURCES = $(emu_thunk_sources)
+test_emu_hip_SOURCES += test/emu/raw.c test/emu/raw.h
+test_emu_hip_CPPFLAGS += -DDMA_HAVE_THUNK
+test_emu_hip_LDADD += -lhsakmt -ldl
 test_emu_gather_SOURCES = test/emu/gather.c test/emu/raw.c test/emu/raw.h
 test_emu_gather_CPPFLAGS = $(DMA_DEFINES)
 test_emu_gather_LDADD = -lhsakmt -ldl
-test_emu_hip_SOURCES = test/emu/hip.c test/emu/raw.c test/emu/raw.h
-test_emu_hip_CPPFLAGS = $(DMA_DEFINES)
-test_emu_hip_LDADD = -lamdhip64 -lhsakmt -ldl
 test_emu_rules_SOURCES = test/emu/rules.c test/emu/raw.c test/emu/raw.h
 test_emu_rules_CPPFLAGS = $(DMA_DEFINES)
 test_emu_rules_LDADD = -lhsakmt -ldl
 
-emu_so = $(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(AM_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $(AM_LDFLAGS) $(LDFLAGS)
-test/emu/thunk/libhsakmt.so.1: test/emu/libemu.la $(srcdir)/test/emu/libhsakmt.map
-	$(emu_so) -Wl,--whole-archive test/emu/.libs/libemu.a -Wl,--no-whole-archive -Wl,-z,defs \
+test/emu/thunk/libhsakmt.so.1: test/emu/libemu.la test/emu/libemu_thunk.la $(srcdir)/test/emu/libhsakmt.map
+	$(emu_so) $(emu_whole) test/emu/.libs/libemu_thunk.a -Wl,--no-whole-archive -Wl,-z,defs \
 	-Wl,-soname,libhsakmt.so.1 -pthread -Wl,--version-script=$(srcdir)/test/emu/libhsakmt.map
 test/emu/libkfd_shim.so: test/emu/kfd_shim.c test/emu/wait_shim.c
 	$(emu_so) $(srcdir)/test/emu/kfd_shim.c $(srcdir)/test/emu/wait_shim.c -ldl
-# An empty library whose name is the real one's path: what is linked with it asks the loader for that path.
-test/emu/comgr/libreal.so: Makefile
-	$(emu_so) -x c /dev/null -Wl,-soname,$(EMU_COMGR)
-test/emu/comgr/libamd_comgr.so.2: test/emu/comgr_cache.c test/emu/comgr/libreal.so
-	$(emu_so) $< -fvisibility=default -Wl,-soname,libdma_comgr_cache.so -Wl,--no-as-needed test/emu/comgr/libreal.so -ldl && \
-	mkdir -p $(@D)/cache
 test/emu/rocr/libreal.so: Makefile
 	$(emu_so) -x c /dev/null -Wl,-soname,$(EMU_ROCR)
 test/emu/rocr/libhsa-runtime64.so.1: test/emu/rocr_queues.c test/emu/rocr_queues.map test/emu/rocr/libreal.so $(emu_thunk)
 	$(emu_so) $< -I$(srcdir)/test/emu -Wl,-soname,libdma_rocr_queues.so -Wl,--version-script=$(srcdir)/test/emu/rocr_queues.map \
 	-Wl,--no-as-needed test/emu/rocr/libreal.so $(emu_thunk) -ldl -pthread
+endif
 
-emu_built = $(emu_thunk) $(emu_plain_libraries)
 # What ./with-build --gpus needs.
 emu_node_parts = $(emu_built) test/emu/emu_tree$(EXEEXT)
-emu_clean = $(emu_built) test/emu/comgr/libreal.so test/emu/rocr/libreal.so
 endif

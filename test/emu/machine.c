@@ -1,12 +1,13 @@
 /* Engines, queues and their thread; see machine.h. */
 #include "machine.h"
 
-#include "api.h"
 #include "clock.h"
 #include "config.h"
 #include "event.h"
+#include "exports.h"
 #include "fault.h"
 #include "persona.h"
+#include "process.h"
 #include "report.h"
 #include "slots.h"
 #include "vm.h"
@@ -78,7 +79,7 @@ static char *env_translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool
         emu_note("GPU %d cannot reach %llu bytes at %#llx: %s", gpu, (unsigned long long)bytes, (unsigned long long)va,
                  why);
         const struct emu_range *range = emu_vm_find(va);
-        where->why = write && range && range->flags.ui32.ReadOnly ? EMU_SDMA_WHY_READ_ONLY : EMU_SDMA_WHY_UNMAPPED;
+        where->why = write && range && range->read_only ? EMU_SDMA_WHY_READ_ONLY : EMU_SDMA_WHY_UNMAPPED;
         return NULL;
     }
     uint32_t node = emu_vm_find(va)->node;
@@ -106,7 +107,7 @@ static void env_fault(void *ctx, int gpu, uint64_t va, bool write, emu_sdma_why_
     bool injected = machine.injected;
     machine.injected = false;
     if (injected)
-        emu_event_fault(emu_node_of(gpu), va, why == EMU_SDMA_WHY_READ_ONLY);
+        emu_event_raise_fault(emu_node_of(gpu), va, why == EMU_SDMA_WHY_READ_ONLY);
     else
         emu_fault_raise(emu_node_of(gpu), va, why == EMU_SDMA_WHY_READ_ONLY);
 }
@@ -127,7 +128,7 @@ static void env_reset(void *ctx, int gpu, int engine)
 {
     (void)ctx;
     emu_note("engine %d of GPU %d was reset", engine, gpu);
-    emu_event_reset();
+    emu_event_raise_reset();
 }
 
 /* The file that says so to the processes of the node. */
@@ -332,7 +333,7 @@ bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes)
                                                         .rptr = queue->read,
                                                         .wptr = queue->write,
                                                         .doorbell = queue->doorbell,
-                                                        .spared = emu_api_is_runtime(queue->owner),
+                                                        .spared = emu_process_is_runtime(queue->owner),
                                                     });
         emu_vm_unlock();
         if (!queue->sdma)
@@ -340,7 +341,6 @@ bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes)
     }
     if (!start())
         return false;
-    queue->ring = ring;
     struct emu_queue **end = &machine.queues;
     while (*end)
         end = &(*end)->next;
@@ -348,18 +348,10 @@ bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes)
     return true;
 }
 
-struct emu_queue *emu_machine_find(HSA_QUEUEID id)
+struct emu_queue *emu_machine_find(int id)
 {
     struct emu_queue *queue = machine.queues;
-    while (queue && (HSA_QUEUEID)queue->id != id)
-        queue = queue->next;
-    return queue;
-}
-
-bool emu_machine_has_ring(uint64_t ring)
-{
-    struct emu_queue *queue = machine.queues;
-    while (queue && queue->ring != ring)
+    while (queue && queue->id != id)
         queue = queue->next;
     return queue;
 }
@@ -411,7 +403,7 @@ void emu_machine_print(FILE *to)
 void emu_machine_report_left(void)
 {
     for (const struct emu_queue *queue = machine.queues; queue; queue = queue->next)
-        if (!emu_api_is_runtime(queue->owner))
+        if (!emu_process_is_runtime(queue->owner))
             emu_report("leak", "queue %d of GPU %d was not destroyed by %s", queue->id, emu_gpu_of(queue->node),
                        queue->owner);
 }

@@ -12,8 +12,8 @@
 #define EMU_MACHINE_H
 
 #include "aql.h"
+#include "queue.h"
 #include "sdma.h"
-#include "thunk.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -22,14 +22,14 @@ struct emu_queue {
     struct emu_queue *next; /* in the order of creation */
     int id;
     uint32_t node;
-    uint64_t ring;
-    HSA_QUEUE_TYPE type;
+    int type;       /* queue.h */
     char owner[32]; /* the library or program that created it */
     int slot;       /* of an SDMA queue, else -1 */
     uint64_t *doorbell;
     uint64_t *
         pointers; /* a page of an SDMA queue's own: write pointer and, a line on, read pointer; NULL: its maker has them */
-    uint64_t *write, *read; /* the pointers of an SDMA queue */
+    uint64_t *write, *read;         /* the pointers of an SDMA queue */
+    uint64_t held[EMU_QUEUE_HOLDS]; /* addresses of the ranges that it needs, 0: none */
     emu_sdma_queue_t *sdma;
     struct emu_aql aql;
 };
@@ -40,8 +40,7 @@ void emu_machine_unlock(void);
 
 /* Takes a queue that is filled in but for `sdma`; for an SDMA queue, makes that. False without memory or if a rule is broken. */
 bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes);
-struct emu_queue *emu_machine_find(HSA_QUEUEID id);
-bool emu_machine_has_ring(uint64_t ring);
+struct emu_queue *emu_machine_find(int id);
 void emu_machine_remove(struct emu_queue *queue);
 
 /* The statistics of all queues there are and were; one "queue" line for each, then the lines of sdma.h. */

@@ -35,6 +35,13 @@ static struct emu_range *allocate(uint32_t node, uint64_t bytes, uint64_t alignm
     return emu_vm_add_shared(fd, bytes, alignment);
 }
 
+static void set_flags(struct emu_range *range, HsaMemFlags flags)
+{
+    range->flags = flags.Value;
+    range->read_only = flags.ui32.ReadOnly;
+    range->executable = flags.ui32.ExecuteAccess;
+}
+
 HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags flags, void **address)
 {
     EMU_API_ENTER();
@@ -48,7 +55,7 @@ HSAKMT_STATUS hsaKmtAllocMemory(HSAuint32 node, HSAuint64 bytes, HsaMemFlags fla
     struct emu_range *range = allocate(node, bytes, emu_memory_alignment(bytes), flags);
     if (range) {
         range->node = node;
-        range->flags = flags;
+        set_flags(range, flags);
         *address = range->host;
     }
     emu_vm_unlock();
@@ -65,7 +72,7 @@ void *emu_memory_internal(uint64_t bytes)
     emu_vm_lock();
     struct emu_range *range = allocate(0, (bytes + PAGE - 1) / PAGE * PAGE, PAGE, flags);
     if (range) {
-        range->flags = flags;
+        set_flags(range, flags);
         emu_vm_map(range, nodes, emu_node_count());
     }
     emu_vm_unlock();
@@ -78,7 +85,7 @@ HSAKMT_STATUS hsaKmtFreeMemory(void *address, HSAuint64 bytes)
     (void)bytes;
     emu_vm_lock();
     struct emu_range *range = emu_vm_find((uintptr_t)address);
-    bool whole = range && range->va == (uintptr_t)address && range->kind == HSA_POINTER_ALLOCATED;
+    bool whole = range && range->va == (uintptr_t)address && range->kind == EMU_ALLOCATED;
     if (whole)
         emu_vm_remove(range);
     emu_vm_unlock();
@@ -106,7 +113,7 @@ HSAKMT_STATUS hsaKmtRegisterMemoryWithFlags(void *address, HSAuint64 bytes, HsaM
     } else {
         range = emu_vm_add_user(address, bytes);
         if (range)
-            range->flags = flags;
+            set_flags(range, flags);
     }
     emu_vm_unlock();
     return range ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_NO_MEMORY;
@@ -129,7 +136,7 @@ HSAKMT_STATUS hsaKmtDeregisterMemory(void *address)
     EMU_API_ENTER();
     emu_vm_lock();
     struct emu_range *range = emu_vm_find_any(address);
-    if (range && range->kind != HSA_POINTER_ALLOCATED && --range->registrations <= 0)
+    if (range && range->kind != EMU_ALLOCATED && --range->registrations <= 0)
         emu_vm_remove(range);
     emu_vm_unlock();
     return range ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_MEMORY_NOT_REGISTERED;
@@ -149,7 +156,7 @@ HSAKMT_STATUS hsaKmtMapMemoryToGPUNodes(void *address, HSAuint64 bytes, HSAuint6
     if (range) {
         emu_vm_map(range, nodes, count);
         if (alternate)
-            *alternate = range->kind == HSA_POINTER_REGISTERED_USER ? range->va + range->user % PAGE : 0;
+            *alternate = range->kind == EMU_REGISTERED ? range->va + range->user % PAGE : 0;
     }
     emu_vm_unlock();
     return range ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_INVALID_PARAMETER;
@@ -177,14 +184,17 @@ HSAKMT_STATUS hsaKmtUnmapMemoryToGPU(void *address)
 HSAKMT_STATUS hsaKmtQueryPointerInfo(const void *pointer, HsaPointerInfo *info)
 {
     EMU_API_ENTER();
+    static const HSA_POINTER_TYPE types[] = {[EMU_ALLOCATED] = HSA_POINTER_ALLOCATED,
+                                             [EMU_REGISTERED] = HSA_POINTER_REGISTERED_USER,
+                                             [EMU_IMPORTED] = HSA_POINTER_REGISTERED_SHARED};
     memset(info, 0, sizeof *info);
     emu_vm_lock_read();
     struct emu_range *range = emu_vm_find_any(pointer);
     if (range) {
-        bool user = range->kind == HSA_POINTER_REGISTERED_USER;
-        info->Type = range->kind;
+        bool user = range->kind == EMU_REGISTERED;
+        info->Type = types[range->kind];
         info->Node = range->node;
-        info->MemFlags = range->flags;
+        info->MemFlags.Value = range->flags;
         info->CPUAddress = user ? (void *)(uintptr_t)range->user : range->host;
         info->GPUAddress = user ? range->va + range->user % PAGE : range->va;
         info->SizeInBytes = user ? range->user_bytes : range->bytes;

@@ -45,5 +45,7 @@ uint32_t emu_persona_engine_mask(const struct emu_persona *persona, int gpus, in
 #define EMU_LINK_WEIGHT_XGMI  15
 #define EMU_LINK_WEIGHT_PCIE  20
 #define EMU_QUEUES_PER_ENGINE 8
+#define EMU_ARRAYS            8 /* of compute units */
+#define EMU_PARTS             8 /* of a GFX9.4.3 GPU */
 
 #endif

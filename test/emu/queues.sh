@@ -4,6 +4,7 @@
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
+stands_at thunk || skip 'ROCm has no thunk here that the emulated node knows how to replace'
 bin=$build/test/emu
 export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll=dma # of jobs within a job
 

@@ -133,8 +133,11 @@ static int make(struct queue *q, const void *caller, uint32_t gpu_id)
     if (error)
         return error;
     pthread_mutex_lock(&lock);
-    if (!doorbells)
-        doorbells = emu_kfd_map(DOORBELLS, args.doorbell_offset & -(uint64_t)DOORBELLS);
+    if (!doorbells) {
+        void *at = emu_kfd_map(NULL, DOORBELLS, PROT_READ | PROT_WRITE, MAP_SHARED,
+                               args.doorbell_offset & -(uint64_t)DOORBELLS);
+        doorbells = at == MAP_FAILED ? NULL : at;
+    }
     q->signal.hardware_doorbell_ptr = doorbells ? (uint64_t *)(doorbells + args.doorbell_offset % DOORBELLS) : NULL;
     pthread_mutex_unlock(&lock);
     q->signal.kind = AMD_SIGNAL_KIND_DOORBELL;

@@ -110,6 +110,56 @@ static void fence_seen(emu_sdma_queue_t *q)
     }
 }
 
+/* Finds the first POLL of memory that has not ended: at the head of the queue, or in the ring. */
+static bool next_poll(emu_sdma_queue_t *q, emu_sdma_packet_t *packet, uint64_t *at)
+{
+    emu_sdma_gen_t gen = emu_sdma_node_of(q)->config.gen;
+    emu_sdma_problem_t problem;
+    uint32_t length;
+
+    if (q->headed && q->head.kind == EMU_SDMA_POLL) {
+        *packet = q->head;
+        *at = q->head_at;
+        return true;
+    }
+    for (*at = q->read; *at < q->limit; *at += 4ull * length) {
+        uint64_t offset = *at & (q->ring.bytes - 1), have = q->limit - *at;
+        uint32_t dw[EMU_SDMA_MAX_DWORDS] = {0};
+        const void *from;
+        int owner;
+
+        have = have < q->ring.bytes - offset ? have : q->ring.bytes - offset;
+        from = emu_sdma_touch(q, *at, q->ring.va + offset, have, false, &owner);
+        if (!from) {
+            return false;
+        }
+        memcpy(dw, from, have < sizeof(dw) ? have : sizeof(dw));
+        length = emu_sdma_packet_length(gen, dw, have / 4, &problem);
+        if (!length || length > have / 4 || !emu_sdma_packet_decode(gen, dw, packet, &problem)) {
+            return false; /* complained of when it is fetched */
+        }
+        if (packet->kind == EMU_SDMA_POLL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void emu_sdma_fence_gates(emu_sdma_queue_t *q, uint64_t at)
+{
+    emu_sdma_packet_t p;
+    const uint32_t *word;
+    uint64_t poll_at;
+    int owner;
+
+    if (next_poll(q, &p, &poll_at) && poll_at > at &&
+        (word = (const void *)emu_sdma_touch(q, poll_at, p.src.va, 4, false, &owner)) &&
+        !holds(p.func, __atomic_load_n(word, __ATOMIC_ACQUIRE) & p.mask, p.reference)) {
+        q->gate = poll_at;
+        q->gated = at;
+    }
+}
+
 static bool ends_early(emu_sdma_queue_t *q)
 {
     const emu_sdma_config_t *config = &emu_sdma_node_of(q)->config;
@@ -142,6 +192,9 @@ static emu_sdma_state_t poll(emu_sdma_queue_t *q, uint64_t now)
         waited(q, now);
         if (seen) {
             fence_seen(q);
+            if (q->head_at == q->gate) {
+                emu_sdma_in_order(q, q->gated);
+            }
         }
         q->stats.polls++;
         return EMU_SDMA_PROGRESSED;

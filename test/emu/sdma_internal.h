@@ -103,6 +103,8 @@ struct emu_sdma_queue {
     char *held;    /* memory of all op[]->held */
     unsigned past; /* number of ended operations that what comes is not in order with, at most EMU_SDMA_PAST are kept */
     emu_sdma_access_t ended[EMU_SDMA_PAST];
+    uint64_t gate,
+        gated;       /* a POLL whose word had not its value when the FENCE at `gated` had been written; both 0: none */
     uint64_t fences; /* written; the last EMU_SDMA_FENCED are kept */
     emu_sdma_fenced_t fenced[EMU_SDMA_FENCED];
 
@@ -177,6 +179,8 @@ emu_sdma_state_t emu_sdma_op_advance(emu_sdma_queue_t *q, uint64_t now);
 
 /* Carries out the head, or tries to: PROGRESSED when it is done, BLOCKED, DEAD. */
 emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now);
+/* The FENCE at this place has been written: whoever lets the next POLL go from now on may have seen it. */
+void emu_sdma_fence_gates(emu_sdma_queue_t *q, uint64_t at);
 
 /* sdma_lose.c. Shows `read` to the owner of the queue. */
 void emu_sdma_show_read(emu_sdma_queue_t *q);

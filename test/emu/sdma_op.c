@@ -261,6 +261,7 @@ static emu_sdma_state_t fence_write(emu_sdma_queue_t *q, unsigned index)
     q->fenced[q->fences++ % EMU_SDMA_FENCED] =
         (emu_sdma_fenced_t){.va = word->va, .at = access->at, .data = q->op[index]->pattern};
     q->stats.fences++;
+    emu_sdma_fence_gates(q, access->at);
     emu_sdma_lose_fence_written(q, q->op[index]);
     op_remove(q, index);
     return EMU_SDMA_PROGRESSED;

@@ -3,7 +3,8 @@
  *
  * Within a queue TRAP and ATOMIC give an order, and a POLL that has seen the word of a FENCE before it; an operation is
  * compared with all since then, ended or not: whether a race is found does not depend on how fast anything was. Whoever
- * writes a packet after a FENCE has been written may have seen that, so such packets are taken to be in order, too. Order
+ * writes a packet after a FENCE has been written may have seen that, so such packets are taken to be in order, too. The same
+ * holds for what is behind a POLL if its word gets its value after a FENCE in front of it has been written. Order
  * between queues comes from words in memory that this does not follow, so there only operations that are under way at
  * the same moment are compared: what is reported is a race, but not every race is reported.
  * Engines of other processes are not seen.

@@ -2,9 +2,10 @@
  * Statistics for assertions: written to EMU_STATS/PID when the process ends, whether or not a runtime took its queues down, and
  * wherever a program asks for them. What was left open is said then, too.
  */
-#include "api.h"
 #include "config.h"
+#include "exports.h"
 #include "machine.h"
+#include "process.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,7 +27,7 @@ int emu_stats_dump(const char *path)
 /* This library is the last to go, because it was the first to come. */
 __attribute__((destructor)) static void at_exit(void)
 {
-    if (emu_api_forked())
+    if (emu_process_forked() || !emu_process_used())
         return;
     const char *folder = emu_config()->stats_dir;
     char path[PATH];

@@ -6,7 +6,12 @@
  *     FOLDER/system_properties
  *     FOLDER/nodes/N/gpu_id  name  properties
  *     FOLDER/nodes/N/mem_banks/0/properties
+ *     FOLDER/nodes/N/caches/C/properties
  *     FOLDER/nodes/N/io_links/L/properties
+ *     FOLDER/../amdgpu/initstate
+ *     FOLDER/../drm/226:M/device/drm/card and renderDM     what is there of the GPU's render node
+ *
+ * EMU_SVM=0 is a kernel that is built without SVM.
  *
  * The files of GPUs in EMU_HIDE (hide.h) are folders: they can be opened, and reading them fails, as it does in a device cgroup
  * (there with EPERM). The links to these GPUs are there.
@@ -25,7 +30,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH = 4096, LINK_XGMI = 11, LINK_PCIE = 2 };
+enum { PATH = 4096, LINK_XGMI = 11, LINK_PCIE = 2, GPU_CACHES = 2, DATA_OF_GPU = 1 | 8, FIRST_RENDER = 128 };
+
+/* Bits of a GPU's capabilities. */
+enum {
+    RING_POWER_OF_TWO = 1 << 3,
+    WATCH_POINTS = 1 << 7 | 2 << 8,
+    DOORBELLS_64 = 2 << 12,
+    DEBUG_TRAP = 1 << 15,
+    REVISION_1 = 1 << 22,
+    SRAM_ECC = 1 << 26,
+    SVM = 1 << 27,
+};
 
 static uint32_t hidden; /* bit mask of GPUs */
 
@@ -79,21 +95,46 @@ static void write_link(const char *folder, int node, int link, const struct emu_
     finish(file);
 }
 
+static unsigned capability(void)
+{
+    const char *svm = getenv("EMU_SVM");
+    return RING_POWER_OF_TWO | WATCH_POINTS | DOORBELLS_64 | DEBUG_TRAP | REVISION_1 | SRAM_ECC |
+           (svm && strcmp(svm, "0") == 0 ? 0 : SVM);
+}
+
+static void write_cache(const char *folder, int node, int cache)
+{
+    FILE *file = create(node, "%s/nodes/%d/caches/%d/properties", folder, node, cache);
+    fprintf(file, "processor_id_low %u\nlevel %d\nsize %d\ncache_line_size %d\n", 0x80000000u, cache + 1,
+            cache ? 8192 : 16, cache ? 128 : 64);
+    fprintf(file, "cache_lines_per_tag 1\nassociation 16\nlatency 0\ntype %d\nsibling_map 1\n", DATA_OF_GPU);
+    finish(file);
+}
+
+static void write_render(const char *folder, int gpu)
+{
+    finish(create(0, "%s/../drm/226:%d/device/drm/card%d", folder, FIRST_RENDER + gpu, gpu));
+    finish(create(0, "%s/../drm/226:%d/device/drm/renderD%d", folder, FIRST_RENDER + gpu, FIRST_RENDER + gpu));
+}
+
 static void write_properties(const char *folder, int node, const struct emu_persona *persona, int gpus)
 {
     int gpu = node - 1, on_gpu = node > 0;
     FILE *file = create(node, "%s/nodes/%d/properties", folder, node);
     fprintf(file, "cpu_cores_count %ld\n", on_gpu ? 0 : sysconf(_SC_NPROCESSORS_ONLN));
     fprintf(file, "simd_count %u\n", on_gpu ? persona->compute_units * 4 : 0);
-    fprintf(file, "mem_banks_count 1\ncaches_count 0\nio_links_count %d\np2p_links_count 0\n", gpus);
+    fprintf(file, "mem_banks_count 1\ncaches_count %d\nio_links_count %d\np2p_links_count 0\n", on_gpu ? GPU_CACHES : 0,
+            gpus);
     fprintf(file, "cpu_core_id_base 0\nsimd_id_base %u\n", on_gpu ? 0x80000000u + (uint32_t)gpu * 0x1000 : 0);
     fprintf(file, "max_waves_per_simd %d\nlds_size_in_kb %d\ngds_size_in_kb 0\n", on_gpu ? 8 : 0, on_gpu ? 64 : 0);
     fprintf(file, "num_gws %d\nwave_front_size %d\n", on_gpu ? 64 : 0, on_gpu ? 64 : 0);
-    fprintf(file, "array_count %d\nsimd_arrays_per_engine 1\n", on_gpu ? 8 : 0);
+    fprintf(file, "array_count %d\nsimd_arrays_per_engine 1\n", on_gpu ? EMU_ARRAYS : 0);
+    fprintf(file, "cu_per_simd_array %u\nsimd_per_cu %d\nmax_slots_scratch_cu %d\n",
+            on_gpu ? persona->compute_units / EMU_ARRAYS : 0, on_gpu ? 4 : 0, on_gpu ? 32 : 0);
     fprintf(file, "gfx_target_version %u\n", on_gpu ? persona->gfx_target_version : 0);
     fprintf(file, "vendor_id %d\ndevice_id %d\n", on_gpu ? 0x1002 : 0, on_gpu ? persona->device_id : 0);
     fprintf(file, "location_id %u\ndomain 0\n", on_gpu ? emu_persona_location(persona, gpu) : 0);
-    fprintf(file, "drm_render_minor %d\n", on_gpu ? 128 + gpu : 0);
+    fprintf(file, "drm_render_minor %d\n", on_gpu ? FIRST_RENDER + gpu : 0);
     fprintf(file, "hive_id %llu\n", on_gpu ? EMU_HIVE_ID : 0ull);
     fprintf(file, "num_sdma_engines %u\n", on_gpu ? persona->host_engines : 0);
     fprintf(file, "num_sdma_xgmi_engines %u\n", on_gpu ? persona->xgmi_engines : 0);
@@ -101,8 +142,8 @@ static void write_properties(const char *folder, int node, const struct emu_pers
     fprintf(file, "num_cp_queues %d\nmax_engine_clk_fcompute %d\n", on_gpu ? 24 : 0, on_gpu ? 1700 : 0);
     if (on_gpu)
         fprintf(file, "local_mem_size 0\nfw_version 71\ncapability %u\nsdma_fw_version 8\nunique_id %llu\nnum_xcc %d\n",
-                0x8000u | 2u << 12, (unsigned long long)emu_persona_unique_id(persona, gpu),
-                persona->gfx_target_version >= 90400 ? 8 : 1);
+                capability(), (unsigned long long)emu_persona_unique_id(persona, gpu),
+                persona->gfx_target_version >= 90400 ? EMU_PARTS : 1);
     fprintf(file, "max_engine_clk_ccompute 2500\n");
     finish(file);
 }
@@ -123,6 +164,10 @@ static void write_node(const char *folder, int node, const struct emu_persona *p
                  : (unsigned long long)sysconf(_SC_PHYS_PAGES) * (unsigned long long)sysconf(_SC_PAGESIZE),
             node ? 4096 : 64);
     finish(file);
+    for (int cache = 0; node && cache < GPU_CACHES; cache++)
+        write_cache(folder, node, cache);
+    if (node)
+        write_render(folder, gpu);
     int link = 0;
     for (int to = 0; to <= gpus; to++)
         if (to != node)
@@ -142,6 +187,9 @@ int main(int argc, char **argv)
     finish(file);
     file = create(0, "%s/system_properties", argv[1]);
     fprintf(file, "platform_oem 0\nplatform_id 0\nplatform_rev 0\n");
+    finish(file);
+    file = create(0, "%s/../amdgpu/initstate", argv[1]);
+    fprintf(file, "live\n");
     finish(file);
     for (int node = 0; node <= gpus; node++)
         write_node(argv[1], node, persona, gpus);

@@ -63,7 +63,7 @@ struct emu_range *emu_vm_find(uint64_t va)
 struct emu_range *emu_vm_find_user(uint64_t user)
 {
     for (size_t i = 0; i < vm.count; i++)
-        if (vm.ranges[i]->kind == HSA_POINTER_REGISTERED_USER && user - vm.ranges[i]->user < vm.ranges[i]->user_bytes)
+        if (vm.ranges[i]->kind == EMU_REGISTERED && user - vm.ranges[i]->user < vm.ranges[i]->user_bytes)
             return vm.ranges[i];
     return NULL;
 }
@@ -93,12 +93,25 @@ bool emu_vm_is_mapped(const struct emu_range *range, uint32_t node)
     return false;
 }
 
-void emu_vm_map(struct emu_range *range, const uint32_t *nodes, size_t count)
+void emu_vm_map_more(struct emu_range *range, const uint32_t *nodes, size_t count)
 {
-    range->mapped_count = 0;
     for (size_t i = 0; i < count && range->mapped_count < EMU_MAX_NODES; i++)
         if (nodes[i] > 0 && !emu_vm_is_mapped(range, nodes[i]))
             range->mapped[range->mapped_count++] = nodes[i];
+}
+
+void emu_vm_map(struct emu_range *range, const uint32_t *nodes, size_t count)
+{
+    range->mapped_count = 0;
+    emu_vm_map_more(range, nodes, count);
+}
+
+void emu_vm_unmap(struct emu_range *range, const uint32_t *nodes, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (uint32_t at = 0; at < range->mapped_count; at++)
+            if (range->mapped[at] == nodes[i])
+                range->mapped[at--] = range->mapped[--range->mapped_count];
 }
 
 static bool was_freed(uint64_t va)
@@ -118,11 +131,20 @@ char *emu_vm_translate(uint32_t node, uint64_t va, uint64_t bytes, bool write, c
                                       : "there is no memory";
         return NULL;
     }
-    *why = !emu_vm_is_mapped(range, node)          ? "it is not mapped for this GPU"
-           : bytes > range->va + range->bytes - va ? "it runs past the end of the memory"
-           : write && range->flags.ui32.ReadOnly   ? "it is read-only"
-                                                   : NULL;
-    return *why ? NULL : range->host + (va - range->va);
+    char *at = range->host + (va - range->va);
+    for (;;) {
+        uint64_t here = range->va + range->bytes - va;
+        const struct emu_range *next = here < bytes && range->svm ? emu_vm_find(va + here) : NULL;
+        *why = !emu_vm_is_mapped(range, node)         ? "it is not mapped for this GPU"
+               : here < bytes && !(next && next->svm) ? "it runs past the end of the memory"
+               : write && range->read_only            ? "it is read-only"
+                                                      : NULL;
+        if (*why || here >= bytes)
+            return *why ? NULL : at;
+        va += here;
+        bytes -= here;
+        range = next;
+    }
 }
 
 /* Reserves addresses; nothing is behind them. */
@@ -153,6 +175,8 @@ static struct emu_range *insert(const struct emu_range *filled)
     }
     if (!range || vm.count == vm.room) {
         free(range);
+        if (filled->own_host)
+            munmap(filled->host, filled->bytes);
         if (!filled->lent)
             munmap((void *)(uintptr_t)filled->va, filled->bytes);
         if (filled->fd >= 0)
@@ -176,8 +200,8 @@ struct emu_range *emu_vm_add_anonymous(uint64_t bytes, uint64_t alignment)
         munmap(host, bytes);
         return NULL;
     }
-    return insert(&(struct emu_range){
-        .va = (uintptr_t)host, .bytes = bytes, .host = host, .fd = -1, .kind = HSA_POINTER_ALLOCATED});
+    return insert(
+        &(struct emu_range){.va = (uintptr_t)host, .bytes = bytes, .host = host, .fd = -1, .kind = EMU_ALLOCATED});
 }
 
 struct emu_range *emu_vm_add_shared(int fd, uint64_t bytes, uint64_t alignment)
@@ -193,8 +217,8 @@ struct emu_range *emu_vm_add_shared(int fd, uint64_t bytes, uint64_t alignment)
     }
     /* As the driver has it: a child has none of its parent's GPU memory. */
     madvise(host, bytes, MADV_DONTFORK);
-    return insert(&(struct emu_range){
-        .va = (uintptr_t)host, .bytes = bytes, .host = host, .fd = fd, .kind = HSA_POINTER_ALLOCATED});
+    return insert(
+        &(struct emu_range){.va = (uintptr_t)host, .bytes = bytes, .host = host, .fd = fd, .kind = EMU_ALLOCATED});
 }
 
 struct emu_range *emu_vm_add_user(void *user, uint64_t bytes)
@@ -208,7 +232,7 @@ struct emu_range *emu_vm_add_user(void *user, uint64_t bytes)
         .bytes = whole,
         .host = (char *)user - offset,
         .fd = -1,
-        .kind = HSA_POINTER_REGISTERED_USER,
+        .kind = EMU_REGISTERED,
         .node = 0,
         .user = (uintptr_t)user,
         .user_bytes = bytes,
@@ -216,19 +240,57 @@ struct emu_range *emu_vm_add_user(void *user, uint64_t bytes)
     });
 }
 
-struct emu_range *emu_vm_add_lent(void *user, uint64_t bytes)
+struct emu_range *emu_vm_add_lent(uint64_t va, void *user, int fd, uint64_t bytes)
 {
+    char *host = user;
+    if (fd >= 0) {
+        host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        if (host == MAP_FAILED) {
+            close(fd);
+            return NULL;
+        }
+        madvise(host, bytes, MADV_DONTFORK);
+    }
     return insert(&(struct emu_range){
-        .va = (uintptr_t)user,
+        .va = va,
         .bytes = bytes,
-        .host = user,
-        .fd = -1,
-        .kind = HSA_POINTER_REGISTERED_USER,
+        .host = host,
+        .fd = fd,
+        .kind = fd >= 0 ? EMU_ALLOCATED : EMU_REGISTERED,
         .user = (uintptr_t)user,
         .user_bytes = bytes,
         .registrations = 1,
         .lent = true,
+        .own_host = fd >= 0,
     });
+}
+
+struct emu_range *emu_vm_find_overlap(uint64_t va, uint64_t bytes)
+{
+    size_t at = place(va);
+    if (at > 0 && va - vm.ranges[at - 1]->va < vm.ranges[at - 1]->bytes)
+        return vm.ranges[at - 1];
+    return at < vm.count && vm.ranges[at]->va - va < bytes ? vm.ranges[at] : NULL;
+}
+
+bool emu_vm_split(struct emu_range *range, uint64_t at)
+{
+    uint64_t first = at - range->va;
+    struct emu_range second = *range;
+    second.va += first;
+    second.host += first;
+    second.user += first;
+    second.bytes = second.user_bytes = range->bytes - first;
+    if (!insert(&second))
+        return false;
+    range->bytes = range->user_bytes = first;
+    return true;
+}
+
+static void remember(size_t slot, uint64_t va, uint64_t bytes)
+{
+    vm.freed[slot].va = va;
+    vm.freed[slot].bytes = bytes;
 }
 
 /* Gives the addresses back, now or later. */
@@ -243,8 +305,14 @@ static void forget(uint64_t va, uint64_t bytes)
     } else {
         munmap((void *)(uintptr_t)va, bytes);
     }
-    vm.freed[slot].va = va;
-    vm.freed[slot].bytes = bytes;
+    remember(slot, va, bytes);
+}
+
+/* Of addresses that the user keeps there is no quarantine. */
+static void forget_lent(uint64_t va, uint64_t bytes)
+{
+    if (emu_config()->quarantine == 0)
+        remember(vm.frees++ % FREED, va, bytes);
 }
 
 void emu_vm_remove(struct emu_range *range)
@@ -252,7 +320,11 @@ void emu_vm_remove(struct emu_range *range)
     size_t at = place(range->va) - 1;
     memmove(vm.ranges + at, vm.ranges + at + 1, (vm.count - at - 1) * sizeof *vm.ranges);
     vm.count--;
-    if (!range->lent)
+    if (range->own_host)
+        munmap(range->host, range->bytes);
+    if (range->lent)
+        forget_lent(range->va, range->bytes);
+    else
         forget(range->va, range->bytes);
     if (range->fd >= 0)
         close(range->fd);

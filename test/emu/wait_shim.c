@@ -18,6 +18,9 @@ typedef struct {
 typedef int64_t wait_fn(signal_t signal, int condition, int64_t value, uint64_t timeout, int state);
 typedef void settle_fn(long most_ns);
 
+/* In this library, where it has the node; else in the one that stands in for the thunk. */
+void emu_settle(long most_ns) __attribute__((weak));
+
 static void *in_library(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD), *found = NULL;
@@ -35,7 +38,7 @@ __attribute__((visibility("default"))) int64_t hsa_signal_wait_scacquire(signal_
     static _Atomic(wait_fn *) wait;
     static _Atomic(settle_fn *) settle;
     if (!wait) {
-        settle = (settle_fn *)in_library("libhsakmt.so.1", "emu_settle");
+        settle = emu_settle ? emu_settle : (settle_fn *)in_library("libhsakmt.so.1", "emu_settle");
         wait = (wait_fn *)in_library("libhsa-runtime64.so.1", "hsa_signal_wait_scacquire");
     }
     if (settle)

@@ -10,6 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     trace_messages_t messages;
     trace_table_t table = {0};
+    trace_rank_t *ranks;
     trace_set_t set;
     char *dir;
 
@@ -26,6 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
             stdout = fopen("/dev/null", "w");
             trace_print_table(&set, &table);
             trace_print_json(&set, &table);
+            if (trace_find_ranks(&set, &messages, &ranks)) {
+                trace_print_ranks(&set, ranks);
+            }
+            free(ranks);
             fclose(stdout);
             stdout = out;
             trace_write_chrome(&set, "/dev/null");

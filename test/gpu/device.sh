@@ -6,7 +6,7 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ -z "${DMA_TEST_BIN:-}" ]; then
     build=${1:-$here/../../build}
-    if [ ! -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+    if [ ! -e "$build/test/emu/libnode.so" ]; then
         # shellcheck source=/dev/null
         . "$build/config/build.env"
         echo "there is no emulated node: ${dma_emu_missing:-it is not built}"

@@ -120,6 +120,19 @@ hip_error_t hipEventQuery(struct ihipEvent_t *event)
     return unsafe();
 }
 
+/* Two kinds of events, by whether they have a time. */
+hip_error_t hipEventCreateWithFlags(struct ihipEvent_t **event, unsigned flags)
+{
+    *event = (struct ihipEvent_t *)(uintptr_t)(flags & HIP_EVENT_DISABLE_TIMING ? 8 : 16);
+    return unsafe();
+}
+
+hip_error_t hipEventElapsedTime(float *ms, struct ihipEvent_t *from, struct ihipEvent_t *to)
+{
+    *ms = 1.5f;
+    return (uintptr_t)from == 16 && (uintptr_t)to == 16 ? HIP_DONE : 400;
+}
+
 hip_error_t hipStreamCreateWithFlags(struct ihipStream_t **stream, unsigned flags)
 {
     *stream = (struct ihipStream_t *)(uintptr_t)(flags + 1);

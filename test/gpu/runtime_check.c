@@ -191,6 +191,31 @@ static void check_streams(const dma_gpu_runtime_t *rt, const buffers_t *m, dma_g
     CALL(stream_destroy, other);
 }
 
+static void check_timed_events(const dma_gpu_runtime_t *rt, const buffers_t *m, dma_gpu_stream_t *stream)
+{
+    dma_gpu_event_t *from = NULL, *to = NULL;
+    dma_status_t status;
+    double ns = -1;
+
+    if (!rt->event_elapsed) {
+        check_line(true, "event_elapsed", "the runtime has none");
+        return;
+    }
+    if (!CALL(event_create_timed, &from) || !CALL(event_create_timed, &to)) {
+        return;
+    }
+    rt->event_record(from, stream);
+    rt->copy_async(stream, m->b, m->a, BYTES);
+    rt->event_record(to, stream);
+    status = rt->event_elapsed(from, to, &ns);
+    check_line(status == DMA_OK || status == DMA_AGAIN, "event_elapsed", "maybe not reached yet");
+    check_line(rt->stream_sync(stream) == DMA_OK && rt->event_elapsed(from, to, &ns) == DMA_OK && ns > 0 && ns < 1e9,
+               "event_elapsed", "of a copy");
+    check_line(rt->event_elapsed(to, from, &ns) == DMA_OK && ns < 0, "event_elapsed", "backwards");
+    CALL(event_destroy, from);
+    CALL(event_destroy, to);
+}
+
 static void check_memory_ops(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream)
 {
     unsigned char *page = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -282,6 +307,7 @@ static void check_all(const dma_gpu_runtime_t *rt)
     }
     check_copies(rt, &m, stream);
     check_streams(rt, &m, stream);
+    check_timed_events(rt, &m, stream);
     check_memory_ops(rt, stream);
     check_graph(rt, &m, stream);
     check_peer(rt, &m, stream);

@@ -73,6 +73,92 @@ short() {
     [ -z "$long" ]
 }
 
+# ---- power.c, with a folder that stands in for /sys ----
+
+sys=$scratch/sys
+clock=$sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq
+cap=$sys/class/powercap/intel-rapl:0/constraint_0_power_limit_uw
+
+# machine FILE VALUE: it has this file alone, and a counter of joules
+machine() {
+    rm -rf "$sys"
+    mkdir -p "${clock%/*}" "${cap%/*}"
+    echo 5000000 >"$sys/class/powercap/intel-rapl:0/energy_uj"
+    echo "$2" >"$1"
+}
+
+power() {
+    timeout --kill-after=5 $((40 * patience)) mpirun --oversubscribe --bind-to none -n 2 "$build/examples/power" -f "$sys" "$@"
+}
+
+# lowers FILE VALUE LOWER: in the windows with it alone; in the end the file is as it was
+lowers() {
+    local output
+    machine "$1" "$2"
+    output=$(power -s 0.5 -t 1 2>&1) || { echo "$output"; return 1; }
+    echo "$output"
+    grep -q "^power: .*: $2, in long calls $3\$" <<<"$output" &&
+        [ "$(grep -cE '^power: rank 0, with: [1-9].* us, [1-9][0-9]* times lowered, 0.000 joules' <<<"$output")" = 2 ] &&
+        [ "$(grep -cE '^power: rank 0, without: [1-9].* us, 0 times lowered, 0.000 joules' <<<"$output")" = 2 ] &&
+        [ "$(cat "$1")" = "$2" ]
+}
+
+short_calls() {
+    machine "$clock" 3400000
+    says 'rank 0, with: .* us, 0 times lowered' power -s 0.2 -t 1e9
+}
+
+# becomes FILE VALUE
+becomes() {
+    local i
+    for ((i = 0; i < 400 * patience; i++)); do
+        [ "$(head -1 "$1")" != "$2" ] || return 0
+        sleep 0.02
+    done
+    echo "$1 is $(cat "$1")"
+    return 1
+}
+
+# killed SIGNAL: in a window with a lowered clock, the process that manages it
+killed() {
+    local job pid status
+    machine "$clock" 3400000
+    power -s 2 -t 1 >"$scratch/power.out" 2>&1 &
+    job=$!
+    # the first window is without it
+    (becomes "$clock" 2040000)
+    status=$?
+    for pid in $(pgrep -f "^$build/examples/power -f $sys"); do
+        ! grep -qz '^OMPI_COMM_WORLD_LOCAL_RANK=0$' "/proc/$pid/environ" || [ "$(ps -o sid= -p "$pid" | tr -d ' ')" = "$pid" ] || kill "-$1" "$pid"
+    done
+    wait $job
+    [ $status = 0 ] && becomes "$clock" 3400000
+}
+
+# Nothing is written where that is not allowed.
+dry_run() {
+    machine "$clock" 3400000
+    # shellcheck disable=SC2016 # for the inner shell
+    says 'policy0/scaling_max_freq: 3400000, in long calls 2040000: dry run' unshare -m bash -c 'mount --bind "$1" "$1" &&
+        mount -o remount,bind,ro "$1" && shift && timeout 100 mpirun --oversubscribe --bind-to none -n 2 "$@"' - "$sys" "$build/examples/power" \
+        -f "$sys" -s 0.3 -t 1 && [ "$(cat "$clock")" = 3400000 ]
+}
+
+no_machine() {
+    machine "$sys/none" 1
+    says 'there is neither a clock nor a cap to lower' power -s 0.1
+}
+
+ok 'power: the clock is lowered in long calls alone' lowers "$clock" 3400000 2040000
+ok 'power: the cap of the packages is lowered without a clock' lowers "$cap" 250000000 150000000
+ok 'power: short calls lower nothing' short_calls
+ok 'power: nothing to lower' no_machine
+for signal in KILL TERM; do
+    ok "power: SIG$signal restores the clock" killed $signal
+done
+if unshare -m mount --bind "$scratch" "$scratch" 2>/dev/null; then
+    ok 'power: a dry run' dry_run
+fi
 ok 'README.md has them all' described
 ok 'none is long' short
 for file in *.c; do

@@ -108,6 +108,7 @@ test_mpi_sweep_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -lm -ldl
 shims = \
 	test/bench/libfake_load.so \
 	test/bench/libfake_nccl.so \
+	test/bench/libfake_smi.so \
 	test/bench/liborder_shim.so \
 	test/mpi/libbreak_shim.so \
 	test/mpi/libcounters_shim.so \
@@ -116,6 +117,7 @@ shims = \
 extra_files += test/mpi/break_shim.c test/mpi/counters_shim.c test/mpi/lazy_shim.c test/mpi/nomem_shim.c
 test/bench/libfake_load.so: test/bench/fake_load.c
 test/bench/libfake_nccl.so: test/bench/fake_nccl.c
+test/bench/libfake_smi.so: test/bench/fake_smi.c
 test/bench/liborder_shim.so: test/bench/order_shim.c
 test/mpi/libbreak_shim.so: test/mpi/break_shim.c
 test/mpi/liblazy_shim.so: test/mpi/lazy_shim.c

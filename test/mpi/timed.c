@@ -1,7 +1,7 @@
 /*
- * timed CALLS BYTES [nonblocking|die]: all-gathers on MPI_COMM_WORLD. Every rank prints the time that it has spent in them,
+ * timed CALLS BYTES [nonblocking|die|late MS]: all-gathers on MPI_COMM_WORLD. Every rank prints the time that it has spent in them,
  * in microseconds, as "rank R spent US". trace.sh compares it with the trace. nonblocking: four are under way at a time.
- * die: the last rank kills itself in the middle.
+ * die: the last rank kills itself in the middle. late: rank 1 comes MS milliseconds late to every tenth call.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -26,7 +26,12 @@ int main(int argc, char **argv)
     double spent = 0;
     for (int call = 0; call < calls; call++) {
         MPI_Request requests[AT_ONCE];
-        double begin = MPI_Wtime();
+        double begin;
+
+        if (!strcmp(how, "late") && rank == 1 && call % 10 == 9) {
+            usleep((useconds_t)(argc > 4 ? atoi(argv[4]) : 0) * 1000);
+        }
+        begin = MPI_Wtime();
 
         if (!strcmp(how, "nonblocking")) {
             for (int i = 0; i < AT_ONCE; i++) {

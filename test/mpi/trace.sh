@@ -116,6 +116,14 @@ no_folder() {
     grep 'nothing is traced: mkdir in .*/no/where: No such file' "$work/out" && grep -q '^rank 1 spent' "$work/out"
 }
 
+# One rank is late in every tenth call, which means over all calls hide.
+late_rank() {
+    job 4 "$timed" 200 4096 late 30 || { cat "$work/out"; return 1; }
+    "$trace" --ranks "$work/t" | tee "$work/table" &&
+        awk '$2 != "host" && NF == 9 && $4 ~ /^[0-9]/ { ranks++; late[$1] = $5; waited[$1] = $6 }
+            END { for (r in late) if (r != 1 && (late[r] >= late[1] || waited[r] >= waited[1])) exit 1; exit !(ranks == 4 && waited[1] > 400) }' "$work/table"
+}
+
 json() {
     job 2 "$timed" 40 1000 && "$trace" --json "$work/t" >"$work/json" &&
         "$root/test/json_schema.py" "$root/tools/trace/trace.schema.json" "$work/json" && grep -q '"calls":80' "$work/json"
@@ -151,11 +159,34 @@ unproven() {
         ! grep -q ': engine"' "$work/t.json" && awk '$2 == "engine" && $9 > 0 { exit 1 }' "$work/table"
 }
 
+# Times by events of HIP: the stream wakes up after the submission, and the bars lie inside the calls.
 streams() {
-    gpus --mca coll_dma_engine stream && chrome --ranks 3 && row '^all-to-all +engine +[a-z0-9]+ +3 ' && adds_up
+    gpus --mca coll_dma_engine stream && chrome --ranks 3 --engine && row '^all-to-all +engine +[a-z0-9]+ +3 ' && adds_up &&
+        awk '$2 == "engine" && $9 > 0 { n++ } END { exit n < 3 }' "$work/table"
+}
+
+# Programs of one rank are held back by its engine: its copies take longest.
+slow_engine() {
+    local collective=$build/test/emu/collective
+    rm -rf "$work/t"
+    "$root/with-build" --build "$build" --gpus 3 timeout --kill-after=5 $limit mpirun --oversubscribe --bind-to none \
+        --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_trace "$work/t" --mca coll_dma_engine sdma --mca coll_dma_record all \
+        -n 1 "$collective" : -n 1 -x EMU_DELAY_US=20000 "$collective" : -n 1 "$collective" >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    "$trace" --ranks "$work/t" | tee "$work/table" &&
+        awk '$2 != "host" && NF >= 9 && /^ / { time[$1] = $8 + $9 } END { exit !(time[1] > 2 * time[0] && time[1] > 2 * time[2]) }' "$work/table"
 }
 
 # ---- hosts ----
+
+# Frames to one host are lost: messages to its ranks are slow most often.
+slow_link() {
+    rm -rf "$work/t"
+    # shellcheck disable=SC2016 # for the inner shell
+    "$root/test/bed/bed" 3 -d 200 -t 200 -- bash -c '"$0" h2 loss 20; "$@"' "$root/test/bed/bed-ctl" mpirun -n 6 --map-by ppr:2:node \
+        --mca pml ob1 --mca coll dma --mca coll_dma_trace "$work/t" "$timed" 200 20000 >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    "$trace" --ranks "$work/t" | tee "$work/table" &&
+        awk '$2 ~ /^h[0-9]/ { slow[$2] += $12 } END { exit !(slow["h2"] > slow["h0"] && slow["h2"] > slow["h1"]) }' "$work/table"
+}
 
 over_hosts() {
     rm -rf "$work/t"
@@ -207,6 +238,7 @@ if echo 'int main(void) { return 0; }' | ${CC:-gcc} -fsanitize=address,undefined
 else
     echo 'not checked: sanitizers, because the compiler has none'
 fi
+ok 'a rank that is late now and then' late_rank
 ok 'no room for more' full
 ok 'no folder' no_folder
 ok 'JSON follows its schema' json
@@ -216,15 +248,18 @@ if [ -e "$build/test/emu/collective" ]; then
     ok 'an engine with its own clock' engine
     ok 'an engine whose clock is not proven' unproven
     ok 'streams' streams
+    ok 'an engine that is slow' slow_engine
 else
     echo 'not checked: engines, because this machine cannot emulate a node'
 fi
 if output=$("$root/test/bed/bed" 1 -t 200 -- true 2>&1); then
+    ok 'a link that loses data' slow_link
     ok 'three hosts' over_hosts
     ok 'three hosts with other clocks' other_clocks
 else
     echo "not checked: several hosts: ${output##*$'\n'}"
 fi
 ok 'help' says '^usage: coll_dma_trace ' "$trace" --help
+ok '--ranks has no JSON' refuses 'has no JSON' "$trace" --ranks --json "$work"
 ok 'which directory' refuses 'which directory' "$trace"
 finish

@@ -49,7 +49,7 @@ goes_other_ways() {
 }
 
 ok 'host memory' host 3 -n 300
-if [ ! -e "$build/test/emu/thunk/libhsakmt.so.1" ]; then
+if [ ! -e "$build/test/emu/libnode.so" ]; then
     # shellcheck source=/dev/null
     . "$build/config/build.env"
     echo "device memory: there is no emulated node: ${dma_emu_missing:-it is not built}"

@@ -4,6 +4,7 @@
  *   arguments  what is refused, and with which class; what one rank gives wrongly is an error on all
  *   grouped    many partitions share few requests of MPI, and none goes before all of its group are ready
  *   freed      all that a request has is freed: at once, with the next one, in MPI_Finalize
+ *   untyped    the same in an MPI that does not keep the types of handles
  *   queue      rounds in a stream; its functions make partitions ready
  *   broken     a stream that fails holds up no other rank
  *   failing    a unit that fails: its words say so, the round ends, and the error comes once
@@ -40,7 +41,7 @@
 enum { PARTS = 6, WORDS = 100, MOST_RANKS = 16, MANY = 200 };
 
 static int rank, ranks;
-static int made, freed_requests, started, fail_start;
+static int made, freed_requests, started, fail_start, drops_types;
 static int send[PARTS * WORDS], recv[MOST_RANKS * PARTS * WORDS];
 static MPI_Request request = MPI_REQUEST_NULL;
 static void *stream;
@@ -64,6 +65,14 @@ int MPI_Request_free(MPI_Request *r)
 {
     freed_requests++;
     return PMPI_Request_free(r);
+}
+
+/* Only the library calls it, for the type of a handle. */
+int MPI_Type_set_attr(MPI_Datatype type, int key, void *value)
+{
+    int code = PMPI_Type_set_attr(type, key, value);
+
+    return code == MPI_SUCCESS && drops_types ? PMPI_Type_delete_attr(type, key) : code;
 }
 
 /* Only the library calls it. */
@@ -223,14 +232,20 @@ static void freed(void)
         MUST(MPIX_Request_free(&request) == MPI_SUCCESS && request == MPI_REQUEST_NULL);
         MUST(is_right(i, 0, PARTS) && freed_requests == (i + 1) * (PARTS + 1) && made == (i + 1) * PARTS);
     }
-    /* MPI gives the handle of one that the program has freed itself to the next. */
+    /* What the program has freed itself goes with the next one, whether MPI gives it the same handle or another one. */
     MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
     for (int i = 0; i < 3; i++) {
-        MPI_Request former = request;
+        MPI_Request former = request, between = MPI_REQUEST_NULL;
         int before = freed_requests;
         PMPI_Request_free(&request);
+        if (i > 0 && !drops_types) { /* takes the handle */
+            MPI_Ssend_init(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, &between);
+        }
         MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
-        MUST(freed_requests == before + (request == former ? PARTS : 0));
+        MUST(freed_requests == before + PARTS && (request != former) == (between != MPI_REQUEST_NULL));
+        if (between != MPI_REQUEST_NULL) {
+            PMPI_Request_free(&between);
+        }
     }
     fill(9);
     PMPI_Start(&request);
@@ -468,15 +483,16 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"arguments", arguments}, {"grouped", grouped}, {"freed", freed},     {"queue", queue},
-                 {"broken", broken},       {"failing", failing}, {"refused", refused}, {"single", single},
-                 {"polling", polling},     {"left", left},       {NULL, NULL}};
+    } cases[] = {{"arguments", arguments}, {"grouped", grouped}, {"freed", freed},     {"untyped", freed},
+                 {"queue", queue},         {"broken", broken},   {"failing", failing}, {"refused", refused},
+                 {"single", single},       {"polling", polling}, {"left", left},       {NULL, NULL}};
     int given, i = 0;
 
     if (argc != 3) {
         return 2;
     }
     MUST(init(PARTS, WORDS, &request) == MPI_ERR_OTHER);
+    drops_types = !strcmp(argv[2], "untyped");
     MPI_Init_thread(NULL, NULL, strcmp(argv[2], "single") ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, &given);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);

@@ -89,7 +89,7 @@ for component in dma ^dma; do
     parts cuda host multiple 200001 $((parted / 2))
     armed host 3 multiple 1 "$armed"
     armed host 2 serialized $((armed + 1)) "$armed"
-    for case in arguments grouped freed failing polling left single; do
+    for case in arguments grouped freed untyped failing polling left single; do
         ok "$component: partitioned: thread: $case" right '' parts_cases thread $case
     done
     for case in queue broken; do

@@ -285,8 +285,8 @@ linking() { # FILE
 }
 
 stale=0
-"$mutate" stale "$root" "${tables[@]}" "$root"/test/{device,mpix}/mutants.txt || stale=1
-[ $stale = 0 ] && echo "all $("$mutate" list "${tables[@]}" "$root"/test/{device,mpix}/mutants.txt | wc -l) mutants apply"
+"$mutate" stale "$root" "${tables[@]}" "$root"/test/{device,mpix}/mutants.txt "$root/test/model/orders.txt" || stale=1
+[ $stale = 0 ] && echo "all $("$mutate" list "${tables[@]}" "$root"/test/{device,mpix}/mutants.txt "$root/test/model/orders.txt" | wc -l) mutants apply"
 
 mkdir -p "$work/asked"
 : >"$work/results"

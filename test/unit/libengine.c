@@ -28,8 +28,7 @@ typedef struct work {
     uint32_t index, nmoves;
     _Atomic uint32_t *line;
     uint32_t epoch;
-    const _Atomic uint32_t *own, *peers[ENGINE_PEERS]; /* armed: the words that it waits for; otherwise none */
-    unsigned npeers;
+    const _Atomic uint32_t *trigger; /* armed: what it waits for; else NULL */
 } work_t;
 
 typedef struct thread_unit {
@@ -47,12 +46,14 @@ typedef struct thread_binding {
     thread_unit_t *unit;
     int rank, nranks;
     dma_engine_line_t *lines;
-    uint64_t ready[ENGINE_PEERS];
-    bool can_arm;
-    const dma_run_t *run;   /* being submitted */
-    uint32_t epoch, put;    /* its programs that are in the unit */
-    uint32_t last, armed;   /* the epoch of the last run, and that of the armed run */
+    char *trigger;        /* the line; NULL: must not arm */
+    const dma_run_t *run; /* being submitted */
+    uint32_t epoch, put;  /* its programs that are in the unit */
+    uint32_t last;        /* the epoch of the last run that has started */
+    uint32_t armed[2];    /* by epoch % 2; 0: none */
+    const struct dma_window *window;
     unsigned live;          /* programs under way */
+    unsigned live_of[2];    /* the same by epoch % 2 */
     engine_likeness_t like; /* of the last run */
 } thread_binding_t;
 
@@ -146,6 +147,7 @@ static void drop(thread_unit_t *unit, work_t *w)
     *link = w->next;
     unit->nworks--;
     w->binding->live--;
+    w->binding->live_of[w->epoch % 2]--;
     w->next = unit->spare;
     unit->spare = w;
     pthread_cond_broadcast(&unit->changed);
@@ -154,25 +156,15 @@ static void drop(thread_unit_t *unit, work_t *w)
 /* The caller holds the lock. May an armed program go on? Also false when the program was removed. */
 static bool may_run(thread_unit_t *unit, work_t *w)
 {
-    if (w->own) {
-        uint32_t word = atomic_load_explicit(w->own, memory_order_acquire);
+    uint32_t go = dma_trigger_go(w->epoch);
+    uint32_t word = w->trigger ? atomic_load_explicit(w->trigger, memory_order_acquire) : go;
 
-        if (word == dma_ready_start(w->epoch) + 1) {
-            drop(unit, w);
-            return false;
-        }
-        if (word != dma_ready_start(w->epoch)) {
-            return false;
-        }
-        w->own = NULL;
+    if ((word & dma_trigger_mask()) == go && word != go) {
+        drop(unit, w); /* revoked */
+    } else if (word == go) {
+        w->trigger = NULL;
     }
-    while (w->npeers) {
-        if (atomic_load_explicit(w->peers[w->npeers - 1], memory_order_acquire) != dma_ready_start(w->epoch)) {
-            return false;
-        }
-        w->npeers--;
-    }
-    return true;
+    return word == go;
 }
 
 static work_t *pick(thread_unit_t *unit)
@@ -304,10 +296,7 @@ static dma_status_t engine_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
                             .rank = job->rank,
                             .nranks = job->nranks,
                             .lines = (dma_engine_line_t *)(uintptr_t)job->lines,
-                            .can_arm = job->ready != NULL};
-    if (job->ready) {
-        memcpy(b->ready, job->ready, (size_t)job->nranks * sizeof(b->ready[0]));
-    }
+                            .trigger = (char *)(uintptr_t)job->trigger};
     pthread_mutex_lock(&unit->lock);
     unit->nbound++;
     pthread_mutex_unlock(&unit->lock);
@@ -323,7 +312,7 @@ static void drop_hopeless(thread_binding_t *b)
 
     for (work_t *w = b->unit->list; w; w = next) {
         next = w->next;
-        if (w->binding == b && (w->own || w->npeers || machine.broken[b->unit->device])) {
+        if (w->binding == b && (w->trigger || machine.broken[b->unit->device])) {
             drop(b->unit, w);
         }
     }
@@ -396,27 +385,28 @@ static void put(thread_binding_t *b, const dma_run_t *run, uint32_t index, bool 
     if (w->line != &dma_window_queue(run->window, b->rank, (int)index - 1)->word) {
         misuse("line %u is elsewhere", index - 1);
     }
-    w->own = armed ? (const _Atomic uint32_t *)(uintptr_t)b->ready[b->rank] : NULL;
+    w->trigger = armed ? (void *)(b->trigger + dma_window_trigger_offset(run->epoch)) : NULL;
+    if (w->trigger && w->trigger != dma_window_trigger(run->window, b->rank, run->epoch)) {
+        misuse("the trigger is elsewhere");
+    }
     for (uint32_t i = 0; i < prog->nops; i++) {
         const dma_op_t *op = &prog->ops[i];
 
-        if (op->code == DMA_OP_WAIT) {
-            if (armed) {
-                w->peers[w->npeers++] = (const _Atomic uint32_t *)(uintptr_t)b->ready[op->flag.rank];
-            }
-        } else if (op->code != DMA_OP_SIGNAL) {
+        if (op->code != DMA_OP_WAIT && op->code != DMA_OP_SIGNAL) {
             add_move(w, run, op);
         }
     }
     b->unit->list = w;
     b->unit->nworks++;
     b->live++;
+    b->live_of[run->epoch % 2]++;
     pthread_cond_broadcast(&b->unit->changed);
 }
 
+/* Behind an armed run another one may be armed. */
 static void want_new(const thread_binding_t *b, const dma_run_t *run)
 {
-    if (b->live || (int32_t)(run->epoch - b->last) <= 0) {
+    if ((b->live && b->armed[b->last % 2] != b->last) || (int32_t)(run->epoch - b->last) <= 0) {
         misuse("run %u while %u programs of run %u are under way", run->epoch, b->live, b->last);
     }
 }
@@ -437,6 +427,10 @@ static dma_status_t engine_start(dma_run_t *run)
     thread_binding_t *b = (thread_binding_t *)run->binding;
     dma_status_t status = DMA_AGAIN;
 
+    if (b->armed[run->epoch % 2] == run->epoch) {
+        b->last = run->epoch;
+        return DMA_OK;
+    }
     if (refused(ENGINE_START, b->unit->device)) {
         return DMA_ERR_ENGINE;
     }
@@ -466,8 +460,8 @@ static dma_status_t engine_arm(const dma_run_t *run, uint64_t *bytes)
 {
     thread_binding_t *b = (thread_binding_t *)run->binding;
 
-    if (!b->can_arm) {
-        misuse("armed without ready words");
+    if (!b->trigger) {
+        misuse("armed without a trigger");
     }
     if (refused(ENGINE_ARM, b->unit->device)) {
         return DMA_UNSUPPORTED;
@@ -476,34 +470,37 @@ static dma_status_t engine_arm(const dma_run_t *run, uint64_t *bytes)
     want_new(b, run);
     want_same(b, run);
     *bytes = 0; /* nobody counts what threads copy */
+    b->window = run->window;
+    dma_trigger_prepare(dma_window_trigger(run->window, b->rank, run->epoch), run->epoch);
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         put(b, run, i, true);
     }
-    b->armed = b->last = run->epoch;
+    b->armed[run->epoch % 2] = run->epoch;
     pthread_mutex_unlock(&b->unit->lock);
     machine.armed++;
     return DMA_OK;
 }
 
-static void engine_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready)
+static void engine_disarm(dma_gpu_binding_t *handle)
 {
     thread_binding_t *b = (thread_binding_t *)handle;
 
-    if ((uint64_t)(uintptr_t)ready != b->ready[b->rank]) {
-        misuse("the ready word is elsewhere");
-    }
     pthread_mutex_lock(&b->unit->lock);
-    if (atomic_load_explicit(ready, memory_order_relaxed) == dma_ready_start(b->armed)) {
-        misuse("run %u is given up after its start", b->armed);
+    for (int parity = 0; parity < 2; parity++) {
+        uint32_t epoch = b->armed[parity];
+        _Atomic uint32_t *trigger = epoch ? dma_window_trigger(b->window, b->rank, epoch) : NULL;
+
+        if (!epoch || !dma_trigger_claim(trigger, epoch)) {
+            continue;
+        }
+        dma_trigger_revoke(trigger, epoch);
+        while (b->live_of[parity] && !machine.held[b->unit->device] && !machine.broken[b->unit->device]) {
+            pthread_cond_wait(&b->unit->changed, &b->unit->lock);
+        }
+        b->armed[parity] = 0;
+        machine.given_up++;
     }
-    atomic_store_explicit(ready, dma_ready_start(b->armed) + 1, memory_order_release);
-    while (b->live) {
-        pthread_cond_wait(&b->unit->changed, &b->unit->lock);
-    }
-    b->last = b->armed - 1;
-    b->armed = 0;
     pthread_mutex_unlock(&b->unit->lock);
-    machine.given_up++;
 }
 
 static dma_status_t engine_check(dma_gpu_binding_t *handle, const char **reason)

@@ -3,13 +3,12 @@
  * engine.
  *
  * Each unit has a worker. Between two flags of a program, the worker draws at random what the contract leaves open:
- * which program goes next, which of its copies, and how many bytes of it. Armed programs wait for the ready words as
- * packets do: for their own word without its lowest bit, and for the exact words of the peers. The line of a program is
- * written last, with release.
+ * which program goes next, which of its copies, and how many bytes of it. Armed programs wait for the trigger as packets
+ * do: without its lowest bit. The line of a program is written last, with release.
  *
  * The engine is strict. These mistakes abort the program with a line that names them: a second run while the first is
- * under way, a unit that is closed while it is in use, a line that is written twice, two armed runs, a run that is not
- * bound. A test asks for failures beforehand, by function and device.
+ * under way, unless both are armed, a unit that is closed while it is in use, a line that is written twice, two armed
+ * runs that have not started, a run that is not bound. A test asks for failures beforehand, by function and device.
  */
 #ifndef DMA_TEST_LIBENGINE_H
 #define DMA_TEST_LIBENGINE_H
@@ -47,12 +46,12 @@ void engine_break(int device);
 /* While a device is held, none of its programs moves. */
 void engine_hold(int device, bool hold);
 /* How often a function was called on all devices, and how often it succeeded. */
-unsigned engine_calls(engine_function_t function);
-unsigned engine_armed(void);    /* runs that have been armed */
-unsigned engine_given_up(void); /* those of them that were given up */
-unsigned engine_swaps(void);    /* exchanges done */
-unsigned engine_pairs(void);    /* copies with two destinations done */
-unsigned engine_repeats(void);  /* runs that the caller has declared equal to the last */
+unsigned engine_calls(engine_function_t function); /* starts of armed runs do not count */
+unsigned engine_armed(void);                       /* runs that have been armed */
+unsigned engine_given_up(void);                    /* those of them that were given up */
+unsigned engine_swaps(void);                       /* exchanges done */
+unsigned engine_pairs(void);                       /* copies with two destinations done */
+unsigned engine_repeats(void);                     /* runs that the caller has declared equal to the last */
 
 /* What a run has in common with the last one if the caller declares them equal. */
 typedef struct engine_likeness {

@@ -72,6 +72,17 @@ void fake_accounts_begin(void);
 /* False: there is no room. */
 bool fake_debit(fake_account_t *a, uint64_t bytes);
 
+/* Recorded `recorded` times, reached up to `reached`, then at `ns`. */
+struct dma_gpu_event {
+    bool timed;
+    uint64_t recorded, reached;
+    double ns;
+};
+
+/* The clock of all devices; under the lock. */
+double fake_now(void);
+
+void fake_fill_events(dma_gpu_runtime_t *table);
 void fake_fill_streams(dma_gpu_runtime_t *table);
 void fake_fill_late(dma_gpu_runtime_t *table);
 void fake_fill_mapped(dma_gpu_runtime_t *table);

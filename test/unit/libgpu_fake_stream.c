@@ -35,11 +35,6 @@ struct fake_stream {
     work_t *first, **last;
 };
 
-/* Recorded `recorded` times, reached up to number `reached`. */
-struct dma_gpu_event {
-    uint64_t recorded, reached;
-};
-
 struct dma_gpu_graph {
     int device;
     uint64_t dst, src, bytes;
@@ -170,6 +165,7 @@ static void step(fake_stream_t *s)
     pthread_mutex_lock(&fake_machine.lock);
     if (w->code == WORK_RECORD && w->event->reached < w->ticket) {
         w->event->reached = w->ticket;
+        w->event->ns = fake_now();
     }
     s->first = w->next;
     if (!s->first) {
@@ -465,52 +461,9 @@ static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
     return DMA_OK;
 }
 
-static dma_status_t event_create(dma_gpu_event_t **event)
-{
-    dma_status_t status;
-
-    fake_scope("event_create");
-    if (!fake_call("event_create", &status)) {
-        return status;
-    }
-    *event = calloc(1, sizeof(**event));
-    return *event ? DMA_OK : DMA_ERR_NOMEM;
-}
-
-static dma_status_t event_destroy(dma_gpu_event_t *event)
-{
-    dma_status_t status;
-
-    fake_scope("event_destroy");
-    if (!fake_call("event_destroy", &status)) {
-        return status;
-    }
-    pthread_mutex_lock(&fake_machine.lock);
-    while (event->reached < event->recorded) {
-        pthread_cond_wait(&fake_machine.changed, &fake_machine.lock);
-    }
-    pthread_mutex_unlock(&fake_machine.lock);
-    free(event);
-    return DMA_OK;
-}
-
 static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *stream)
 {
     return submit("event_record", stream, &(work_t){.code = WORK_RECORD, .event = event}, NULL, 0);
-}
-
-static dma_status_t event_query(dma_gpu_event_t *event)
-{
-    dma_status_t status;
-
-    fake_scope("event_query");
-    if (!fake_call("event_query", &status)) {
-        return status;
-    }
-    pthread_mutex_lock(&fake_machine.lock);
-    status = event->reached < event->recorded ? DMA_AGAIN : DMA_OK;
-    pthread_mutex_unlock(&fake_machine.lock);
-    return status;
 }
 
 static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
@@ -579,10 +532,8 @@ void fake_fill_streams(dma_gpu_runtime_t *table)
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = write32;
-    table->event_create = event_create;
-    table->event_destroy = event_destroy;
     table->event_record = event_record;
-    table->event_query = event_query;
+    fake_fill_events(table);
     table->graph_create = graph_create;
     table->graph_update = graph_update;
     table->graph_launch = graph_launch;

@@ -53,10 +53,11 @@ void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place)
 
 void stage_bind(stage_t *s)
 {
-    dma_gpu_bind_params_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s->traits, .ready = s->ready_at};
+    dma_gpu_bind_params_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s->traits};
     char why[DMA_GPU_WHY_BYTES];
 
     job.lines = (uint64_t)(uintptr_t)dma_window_queue(&s->window, 0, 0);
+    job.trigger = (uint64_t)(uintptr_t)dma_window_trigger_line(&s->window, 0);
     ck_assert_int_eq(dma_gpu_engine_sdma.bind(s->unit, &job, &s->binding, why), DMA_OK);
 }
 
@@ -64,14 +65,12 @@ void stage_bind(stage_t *s)
 static void join(stage_t *s)
 {
     make_window(s);
-    s->ready = (dma_engine_line_t *)(void *)stage_memory(STAGE_RANKS * sizeof(*s->ready));
     s->send = stage_memory(STAGE_RANKS * STAGE_BYTES);
     for (int i = 0; i < STAGE_RANKS * STAGE_BYTES; i++) {
         s->send[i] = (char)(i * 7 + i / 256 + 1);
     }
     for (int r = 0; r < STAGE_RANKS; r++) {
         s->traits[r].node = s->machine->gpus[r].node;
-        s->ready_at[r] = (uint64_t)(uintptr_t)&s->ready[r].word;
         s->recv[r] = stage_memory(STAGE_RANKS * STAGE_BYTES);
         s->targets[r] = (dma_target_t){.addr = (uint64_t)(uintptr_t)s->recv[r], .bytes = STAGE_BYTES};
     }
@@ -128,7 +127,6 @@ static void free_all(stage_t *s)
 {
     dma_plan_free(s->plan);
     free(s->block);
-    free(s->ready);
     free(s->send);
     for (int r = 0; r < STAGE_RANKS; r++) {
         free(s->recv[r]);
@@ -152,9 +150,9 @@ void stage_end(stage_t *s)
     free_all(s);
 }
 
-void stage_start_rank(stage_t *s, int rank)
+void stage_release(stage_t *s)
 {
-    atomic_store(&s->ready[rank].word, dma_ready_start(s->run.epoch));
+    dma_trigger_release(stage_trigger(s), s->run.epoch);
 }
 
 uint32_t stage_line(const stage_t *s, int queue)

@@ -1,7 +1,7 @@
 /*
  * Engines that are bound to a communicator, with one rank of it: rank 0 of three, each with a GPU of an MI300X
- * machine. The packets of rank 0 are executed (libthunk.h). The other two ranks do not exist: the test writes their
- * words, and their receive buffers are memory of this process.
+ * machine. The packets of rank 0 are executed (libthunk.h). The other two ranks do not exist: the test lets armed programs
+ * go in their place, and their receive buffers are memory of this process.
  */
 #ifndef DMA_TEST_LIBSDMA_STAGE_H
 #define DMA_TEST_LIBSDMA_STAGE_H
@@ -23,8 +23,6 @@ typedef struct stage {
     dma_gpu_unit_t *unit;
     dma_gpu_binding_t *binding; /* NULL: it was unbound */
     dma_gpu_traits_t traits[STAGE_RANKS];
-    uint64_t ready_at[STAGE_RANKS];
-    dma_engine_line_t *ready; /* by rank */
     dma_window_t window;
     dma_peer_t peers[STAGE_RANKS];
     char *block; /* ours */
@@ -46,7 +44,11 @@ char *stage_memory(size_t bytes);
 void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place);
 void stage_bind(stage_t *s);
 
-void stage_start_rank(stage_t *s, int rank);
+void stage_release(stage_t *s); /* all ranks have started the run */
+static inline _Atomic uint32_t *stage_trigger(const stage_t *s)
+{
+    return dma_window_trigger(&s->window, 0, s->run.epoch);
+}
 /* The epoch up to which the program with that number has ended. */
 uint32_t stage_line(const stage_t *s, int queue);
 /* How often the unit has counted a reason. */

@@ -506,6 +506,8 @@ static void *rank_main(void *arg)
                                 .routes = dma_routes,
                                 .net_ops = job->net_ops,
                                 .params = job->params,
+                                .job = THREADS_JOB,
+                                .rank = r->rank,
                                 .counters = job->own_counters ? NULL : &threads_counters,
                                 .runtime = job->runtime,
                                 .engines = job->engines};

@@ -45,6 +45,8 @@ typedef struct vector_type {
     size_t piece, stride;
 } vector_type_t;
 
+#define THREADS_JOB "threads" /* the name of every job */
+
 typedef struct job job_t;
 
 /* One rank, as its thread sees it. */

@@ -1,6 +1,7 @@
 # Unit tests: a new one is one line here. Each is one program, linked with the core and with the helpers.
 unit_tests += \
 	test/unit/test_cache \
+	test/unit/test_channels \
 	test/unit/test_choose \
 	test/unit/test_cluster \
 	test/unit/test_cluster_comm \
@@ -84,6 +85,7 @@ unit_tests += \
 	test/unit/test_state \
 	test/unit/test_stream \
 	test/unit/test_stream_own \
+	test/unit/test_stream_stamps \
 	test/unit/test_threads \
 	test/unit/test_trace
 if HAVE_UCX
@@ -117,6 +119,7 @@ unit_helpers += \
 	test/unit/libgpu_fake.c \
 	test/unit/libgpu_fake.h \
 	test/unit/libgpu_fake_account.c \
+	test/unit/libgpu_fake_event.c \
 	test/unit/libgpu_fake_internal.h \
 	test/unit/libgpu_fake_late.c \
 	test/unit/libgpu_fake_mapped.c \

@@ -126,6 +126,7 @@ static void start_and_wait(rank_t *r, dma_channel_t *ch, _Atomic int *flag)
 {
     atomic_store(flag, 0);
     must(r, dma_channel_start(ch, NULL) == DMA_OK, "start");
+    dma_channel_prepare_next(ch);
     while (!atomic_load(flag)) {
         threads_host.progress();
     }

@@ -219,6 +219,7 @@ static void start_is_late(rank_t *r)
             own_bell = dma_arena_bell(dma_arena_base(r->proc->arena));
         }
         must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
+        dma_channel_prepare_next(channel);
         if (r->rank == 0) {
             must(r, computed_until(r, (round + 1) * r->n - 1, LONG_US), "the others still wait for start %d", round);
         }

@@ -392,6 +392,30 @@ static void race(void)
     bench_end(&b);
 }
 
+/* A POLL whose word gets its value behind a FENCE is in order with what is before that; one that could have gone on before is not,
+ * whenever it is looked at. */
+static void race_behind_a_gate(void)
+{
+    const uint64_t fenced = BENCH_HOST + 0x3000, gate = BENCH_HOST + 0x3040;
+
+    for (int late = 0; late < 2; late++) {
+        begin(EMU_SDMA_GFX942);
+        *bench_word(&b, fenced) = 0;
+        *bench_word(&b, gate) = !late;
+        writer(q);
+        put_fence(q, fenced, 1);
+        put_poll(q, 3, gate, 1, EMU_SDMA_FOREVER);
+        writer(q);
+        bench_ring(q);
+        bench_run(engine, 1000);
+        ck_assert_uint_eq(*bench_word(&b, fenced), 1);
+        *bench_word(&b, gate) = 1;
+        ck_assert_int_eq(bench_run(engine, 1000), EMU_SDMA_IDLE);
+        ck_assert_uint_eq(b.reports[EMU_SDMA_RACE], !late);
+        bench_end(&b);
+    }
+}
+
 static void cond_over_the_end(void)
 {
     begin(EMU_SDMA_GFX90A);
@@ -467,21 +491,14 @@ static const struct {
     emu_sdma_rule_t rule;
     void (*run)(void);
 } programs[] = {
-    {EMU_SDMA_RING_SHAPE, ring_shape},
-    {EMU_SDMA_RING_OVERRUN, ring_overrun},
-    {EMU_SDMA_WPTR_BACKWARD, wptr_backward},
-    {EMU_SDMA_WPTR_ALIGN, wptr_align},
-    {EMU_SDMA_DOORBELL, doorbell},
-    {EMU_SDMA_STRADDLE, straddle},
-    {EMU_SDMA_TRUNCATED, truncated},
-    {EMU_SDMA_PEER, peer},
-    {EMU_SDMA_SWAP_TWICE, swap_twice},
-    {EMU_SDMA_RACE, race},
-    {EMU_SDMA_DESTROY_BUSY, destroy_busy},
-    {EMU_SDMA_INJECTED, injected},
-    {EMU_SDMA_UNMAPPED, unmapped_later},
-    {EMU_SDMA_UNMAPPED, ring_unmapped},
-    {EMU_SDMA_COND_CROSS, cond_over_the_end},
+    {EMU_SDMA_RING_SHAPE, ring_shape},       {EMU_SDMA_RING_OVERRUN, ring_overrun},
+    {EMU_SDMA_WPTR_BACKWARD, wptr_backward}, {EMU_SDMA_WPTR_ALIGN, wptr_align},
+    {EMU_SDMA_DOORBELL, doorbell},           {EMU_SDMA_STRADDLE, straddle},
+    {EMU_SDMA_TRUNCATED, truncated},         {EMU_SDMA_PEER, peer},
+    {EMU_SDMA_SWAP_TWICE, swap_twice},       {EMU_SDMA_RACE, race},
+    {EMU_SDMA_RACE, race_behind_a_gate},     {EMU_SDMA_DESTROY_BUSY, destroy_busy},
+    {EMU_SDMA_INJECTED, injected},           {EMU_SDMA_UNMAPPED, unmapped_later},
+    {EMU_SDMA_UNMAPPED, ring_unmapped},      {EMU_SDMA_COND_CROSS, cond_over_the_end},
 };
 
 #define NPACKETS  (sizeof(packets) / sizeof(*packets))

@@ -289,6 +289,39 @@ END_TEST
 
 /* ---- the rank that a wait is for ---- */
 
+/* The rank comes into the set-up when another one has reported that, and those that may be about to have done so, too. */
+static void comes_late(rank_t *r)
+{
+    const int *late = r->job->arg;
+
+    while (r->rank == *late && reports_count("late") == 0) {
+        usleep(10000);
+    }
+    if (r->rank == *late) {
+        usleep(500000);
+    }
+    threads_prepare(r, r->comms[0]);
+}
+
+/* Every rank of a slow or late set-up had its own line. Only those who wait for rank 0 speak in its place. */
+START_TEST(one_line_about_a_set_up)
+{
+    static const int late[] = {3, 0};
+    job_t job = threads_job(5, comes_late);
+
+    job.arg = &late[_i];
+    job.params.warn = 1;
+    job.delay_us = 0;
+    threads_run(&job);
+    if (late[_i]) {
+        ck_assert_int_eq(reports_count("late"), 1);
+        ck_assert_int_eq(reports_with("late", "rank 0 has waited"), 1);
+    } else {
+        ck_assert_int_eq(reports_count("late"), reports_with("late", "for a message of rank 0"));
+    }
+}
+END_TEST
+
 static void waits_for_room(rank_t *r)
 {
     enum { N = 4 };
@@ -414,6 +447,7 @@ int main(void)
     unit_test(suite, an_answer_is_no_failure, LIMIT);
     unit_test(suite, communicator_of_a_channel_that_fails, LIMIT);
     unit_test(suite, staging_of_messages_under_way, LIMIT);
+    unit_loop(suite, one_line_about_a_set_up, 0, 2, LIMIT);
     unit_test(suite, late_line_never_names_the_waiting_rank, LIMIT);
     unit_test(suite, arena_bytes_bounds_files_as_well, LIMIT);
     unit_test(suite, acknowledgements_never_go_back, LIMIT);

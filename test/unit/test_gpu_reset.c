@@ -93,7 +93,7 @@ static void make_things(things_t *t, int device)
     t->device = device;
     ck_assert_int_eq(rt->enter(device, &scope), DMA_OK);
     ck_assert_int_eq(rt->stream_create(&t->stream), DMA_OK);
-    ck_assert_int_eq(rt->event_create(&t->event), DMA_OK);
+    ck_assert_int_eq(rt->event_create_timed(&t->event), DMA_OK);
     ck_assert_int_eq(rt->alloc(1000, &t->memory), DMA_OK);
     ck_assert_int_eq(rt->graph_create(t->memory, t->memory + 500, 100, &t->graph), DMA_OK);
     ck_assert_int_eq(rt->ipc_open(&handle, &t->import), DMA_OK);
@@ -107,6 +107,7 @@ static void use_things(const things_t *t, dma_status_t want)
 {
     uint64_t dst = t->memory, src = t->import, bytes = 8;
     dma_gpu_scope_t scope;
+    double ns;
 
     ck_assert_int_eq(rt->enter(t->device, &scope), DMA_OK);
     ck_assert_int_eq(rt->stream_query(t->stream), want);
@@ -117,6 +118,7 @@ static void use_things(const things_t *t, dma_status_t want)
     ck_assert_int_eq(rt->write32(t->stream, dst, 1), want);
     ck_assert_int_eq(rt->event_record(t->event, t->stream), want);
     ck_assert_int_eq(rt->event_query(t->event), want);
+    ck_assert_int_eq(rt->event_elapsed(t->event, t->event, &ns), want);
     ck_assert_int_eq(rt->graph_launch(t->graph, t->stream), want);
     ck_assert_int_eq(rt->graph_update(t->graph, dst, dst + 500, 100), want);
     rt->leave(&scope);
@@ -291,10 +293,13 @@ END_TEST
 static void mix_things(const things_t *old, const things_t *new)
 {
     dma_gpu_scope_t scope;
+    double ns;
 
     ck_assert_int_eq(rt->enter(new->device, &scope), DMA_OK);
     ck_assert_int_eq(rt->event_record(old->event, new->stream), DMA_ERR_ENGINE);
     ck_assert_int_eq(rt->event_record(new->event, old->stream), DMA_ERR_ENGINE);
+    ck_assert_int_eq(rt->event_elapsed(old->event, new->event, &ns), DMA_ERR_ENGINE);
+    ck_assert_int_eq(rt->event_elapsed(new->event, old->event, &ns), DMA_ERR_ENGINE);
     ck_assert_int_eq(rt->graph_launch(old->graph, new->stream), DMA_ERR_ENGINE);
     ck_assert_int_eq(rt->graph_launch(new->graph, old->stream), DMA_ERR_ENGINE);
     rt->leave(&scope);

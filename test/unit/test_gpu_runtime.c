@@ -516,6 +516,29 @@ START_TEST(captures_go_on)
 }
 END_TEST
 
+/* Events with timing say how far they are apart, others cannot; a runtime without the call has none. */
+START_TEST(timed_events)
+{
+    dma_gpu_event_t *timed, *other;
+    const dma_gpu_runtime_t *rt;
+    fake_driver_t *driver;
+    dma_gpu_scope_t scope;
+    double ns = 0;
+
+    rt = _i ? vendor_hip(&driver, 60300000) : vendor_cuda(&driver);
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
+    ck_assert_int_eq(rt->event_create_timed(&timed), DMA_OK);
+    ck_assert_int_eq(rt->event_create(&other), DMA_OK);
+    ck_assert_int_eq(rt->event_elapsed(timed, timed, &ns), DMA_OK);
+    ck_assert_double_eq_tol(ns, 1.5e6, 1);
+    ck_assert_int_eq(rt->event_elapsed(timed, other, &ns), DMA_ERR_ENGINE);
+    ck_assert_int_eq(rt->event_destroy(other), DMA_OK);
+    ck_assert_int_eq(rt->event_destroy(timed), DMA_OK);
+    rt->leave(&scope);
+    rt->release();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_runtime");
@@ -537,5 +560,6 @@ int main(void)
     unit_test(suite, hip_is_not_begun_by_a_question, 10);
     unit_loop(suite, hip_flags_errors_and_scopes, 0, 2, 10);
     unit_loop(suite, captures_go_on, 0, 4, 10);
+    unit_loop(suite, timed_events, 0, 2, 20);
     return unit_main(suite);
 }

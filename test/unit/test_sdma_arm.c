@@ -2,6 +2,7 @@
  * Armed programs of the sdma engine: what stands in their queues, read back by a decoder of its own; that they run when all
  * have started and not before; that those given up do nothing.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -39,8 +40,8 @@ static size_t decode(const uint32_t *p, size_t left, sdma_packet_t *packet)
     return n;
 }
 
-/* A program from dword `at` on; returns where it ends. */
-static size_t expect_program(const stage_t *s, const dma_queue_t *queue, size_t at, int peer, int number)
+/* A program from dword `at` on: one wait and one condition, whatever it copies. Returns where it ends. */
+static size_t expect_program(const stage_t *s, const dma_queue_t *queue, size_t at, int peer)
 {
     const uint32_t *ring = queue->ring.mem.ring;
     size_t all = queue->ring.published / 4, covered;
@@ -48,22 +49,15 @@ static size_t expect_program(const stage_t *s, const dma_queue_t *queue, size_t 
 
     at += decode(ring + at, all - at, &p);
     ck_assert_int_eq(p.kind, SDMA_POLL);
-    ck_assert_uint_eq(p.addr, s->ready_at[0]);
+    ck_assert_uint_eq(p.addr, (uint64_t)(uintptr_t)stage_trigger(s));
     ck_assert_uint_eq(p.mask, UINT32_MAX - 1); /* a start, or one given up */
-    ck_assert_uint_eq(p.value, dma_ready_start(s->run.epoch));
+    ck_assert_uint_eq(p.value, 2 * s->run.epoch);
     ck_assert_uint_eq(p.test, 3);
     at += decode(ring + at, all - at, &p);
     ck_assert_int_eq(p.kind, SDMA_COND);
-    ck_assert_uint_eq(p.addr, queue->go_addr);
+    ck_assert_uint_eq(p.addr, queue->go_addr + 4 * (s->run.epoch % 2));
     ck_assert_uint_eq(p.value, 1);
     covered = at + p.covered;
-    if (peer) {
-        at += decode(ring + at, all - at, &p);
-        ck_assert_int_eq(p.kind, SDMA_POLL);
-        ck_assert_uint_eq(p.addr, s->ready_at[peer]);
-        ck_assert_uint_eq(p.mask, UINT32_MAX);
-        ck_assert_uint_eq(p.value, dma_ready_start(s->run.epoch));
-    }
     at += decode(ring + at, all - at, &p);
     ck_assert_int_eq(p.kind, SDMA_COPY);
     ck_assert_uint_eq(p.src, (uint64_t)(uintptr_t)s->send);
@@ -71,66 +65,128 @@ static size_t expect_program(const stage_t *s, const dma_queue_t *queue, size_t 
     ck_assert_uint_eq(p.bytes, STAGE_BYTES);
     at += decode(ring + at, all - at, &p);
     ck_assert_int_eq(p.kind, SDMA_FENCE);
-    ck_assert_uint_eq(p.addr, (uint64_t)(uintptr_t)dma_window_queue(&s->window, 0, number) +
+    ck_assert_uint_eq(p.addr, (uint64_t)(uintptr_t)dma_window_queue(&s->window, 0, peer - 1) +
                                   dma_engine_line_offset(s->run.epoch));
     ck_assert_uint_eq(p.value, s->run.epoch);
     ck_assert_uint_eq(at, covered); /* given up, all of it is skipped, the line too, and nothing behind it */
     return at;
 }
 
+static dma_queue_t *armed_queue(const stage_t *s, int program)
+{
+    return dma_sdma_binding(s->binding)->armed_queues[program];
+}
+
+/* Of two epochs, one behind the other. */
 START_TEST(packets)
 {
+    size_t at[3] = {0};
     stage_t s;
-    size_t at;
 
     stage_begin(&s, (thunk_options_t){0});
     ck_assert(thunk_quiet(10));
     thunk_hold(true);
-    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
-    ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->armed_queues[1]);
-    ck_assert_ptr_nonnull(dma_sdma_binding(s.binding)->armed_queues[2]);
-    ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[3]); /* the own block's */
-    ck_assert_ptr_ne(dma_sdma_binding(s.binding)->armed_queues[1], dma_sdma_binding(s.binding)->armed_queues[2]);
-    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[1], 0, 0,
-                        2); /* it waits for nobody, so it is first */
-    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[1], at, 1, 0);
-    ck_assert_uint_eq(at * 4, dma_sdma_binding(s.binding)->armed_queues[1]->ring.published);
-    at = expect_program(&s, dma_sdma_binding(s.binding)->armed_queues[2], 0, 2, 1);
-    ck_assert_uint_eq(at * 4, dma_sdma_binding(s.binding)->armed_queues[2]->ring.published);
+    for (int k = 0; k < 2; k++) {
+        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+        ck_assert_uint_eq(armed_bytes, 2 * STAGE_BYTES);
+        ck_assert_ptr_nonnull(armed_queue(&s, 1));
+        ck_assert_ptr_nonnull(armed_queue(&s, 2));
+        ck_assert_ptr_null(armed_queue(&s, 3)); /* the own block's */
+        ck_assert_ptr_ne(armed_queue(&s, 1), armed_queue(&s, 2));
+        at[1] = expect_program(&s, armed_queue(&s, 1), at[1], 1);
+        ck_assert_uint_eq(at[1] * 4, armed_queue(&s, 1)->ring.published);
+        at[2] = expect_program(&s, armed_queue(&s, 2), at[2], 2);
+        ck_assert_uint_eq(at[2] * 4, armed_queue(&s, 2)->ring.published);
+        ck_assert_uint_eq(*stage_trigger(&s), 2 * s.run.epoch - 1);
+        if (k == 0) {
+            ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+            s.run.epoch++;
+        }
+    }
     thunk_hold(false);
-    atomic_store(&s.ready[1].word, 0);
-    dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
+    dma_gpu_engine_sdma.disarm(s.binding);
+    ck_assert(thunk_quiet(10)); /* the own block has begun */
     stage_end(&s);
 }
 END_TEST
 
 /* ---- what they do ---- */
 
+static void clear(stage_t *s)
+{
+    for (int r = 0; r < STAGE_RANKS; r++) {
+        memset(s->recv[r], 0, STAGE_RANKS * STAGE_BYTES);
+    }
+}
+
+static bool all_arrived(const stage_t *s)
+{
+    return arrived(s, 0) && arrived(s, 1) && arrived(s, 2);
+}
+
+/* The next run is armed while the present one waits or runs: it begins when it is let go, not before. */
 START_TEST(runs_when_all_have_started)
 {
     stage_t s;
 
     stage_begin(&s, (thunk_options_t){0});
-    for (int k = 0; k < 6; k++) {
-        for (int r = 0; r < STAGE_RANKS; r++) {
-            memset(s.recv[r], 0, STAGE_RANKS * STAGE_BYTES);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+    for (int k = 0; k < 8; k++) {
+        uint32_t epoch = s.run.epoch;
+
+        clear(&s);
+        ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+        if (k % 3 == 0) {
+            s.run.epoch++;
+            ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+            s.run.epoch = epoch;
         }
-        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
-        stage_start_rank(&s, 1);
+        dma_trigger_release(stage_trigger(&s), epoch - 2); /* by a rank that is late by two runs */
         usleep(2000);
-        ck_assert(untouched(&s, 0) && untouched(&s, 1) && untouched(&s, 2)); /* we have not */
-        stage_start_rank(&s, 0);
-        while (stage_line(&s, 0) != s.run.epoch || stage_line(&s, 2) != s.run.epoch) {
-            usleep(100);
+        ck_assert(untouched(&s, 1) && untouched(&s, 2));
+        stage_release(&s);
+        if (k % 3 == 1) {
+            s.run.epoch++;
+            ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+            s.run.epoch = epoch;
         }
-        ck_assert(arrived(&s, 0) && arrived(&s, 1));
-        ck_assert(untouched(&s, 2) && stage_line(&s, 1) != s.run.epoch);
-        atomic_store(&s.ready[2].word, dma_ready_start(s.run.epoch) - 1); /* the one before, given up */
-        usleep(1000);
-        ck_assert(untouched(&s, 2));
-        stage_start_rank(&s, 2);
         stage_wait(&s);
-        ck_assert(arrived(&s, 2));
+        ck_assert(all_arrived(&s));
+        dma_gpu_engine_sdma.end(s.binding);
+        s.run.epoch++;
+        if (k % 3 == 2) {
+            ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+        }
+    }
+    dma_gpu_engine_sdma.disarm(s.binding);
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    stage_end(&s);
+}
+END_TEST
+
+/* Given up: no byte, no line, whoever lets it go then; and the same epoch can be started by the processor, or armed once more. */
+START_TEST(given_up)
+{
+    stage_t s;
+
+    stage_begin(&s, (thunk_options_t){0});
+    for (int k = 0; k < 6; k++) {
+        clear(&s);
+        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+        dma_gpu_engine_sdma.disarm(s.binding);
+        ck_assert_uint_eq(*stage_trigger(&s), 2 * s.run.epoch + 1);
+        stage_release(&s);
+        ck_assert(thunk_quiet(10));
+        ck_assert_uint_eq(*stage_trigger(&s), 2 * s.run.epoch + 1);
+        for (int r = 0; r < STAGE_RANKS; r++) {
+            ck_assert(untouched(&s, r));
+            ck_assert_uint_ne(stage_line(&s, r), s.run.epoch);
+        }
+        ck_assert_int_eq(k % 2 ? dma_gpu_engine_sdma.arm(&s.run, &armed_bytes) : DMA_OK, DMA_OK);
+        ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+        stage_release(&s);
+        stage_wait(&s);
+        ck_assert(all_arrived(&s));
         s.run.epoch++;
     }
     ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
@@ -138,33 +194,111 @@ START_TEST(runs_when_all_have_started)
 }
 END_TEST
 
-/* Given up: no byte, no line; and the same epoch can be started by the processor then, or armed once more. */
-START_TEST(given_up)
+static void *let_move(void *arg)
 {
+    (void)arg;
+    usleep(20000);
+    thunk_hold(false);
+    return NULL;
+}
+
+/* The engines have seen neither that one run may go nor that the next may not. */
+static void revoke_while_held(stage_t *s)
+{
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, let_move, NULL);
+    dma_gpu_engine_sdma.disarm(s->binding);
+    pthread_join(thread, NULL);
+}
+
+/* What has been let go is not given up, although the next run is: it comes to its end. */
+START_TEST(let_go_before_it_is_given_up)
+{
+    uint32_t epoch;
     stage_t s;
 
     stage_begin(&s, (thunk_options_t){0});
-    for (int k = 0; k < 6; k++) {
-        for (int r = 0; r < STAGE_RANKS; r++) {
-            memset(s.recv[r], 0, STAGE_RANKS * STAGE_BYTES);
-        }
-        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
-        stage_start_rank(&s, 1); /* peers may have started */
-        stage_start_rank(&s, 2);
-        dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
-        ck_assert(thunk_quiet(10));
-        ck_assert_uint_eq(s.ready[0].word, dma_ready_start(s.run.epoch) + 1);
-        for (int r = 0; r < STAGE_RANKS; r++) {
-            ck_assert(untouched(&s, r));
-            ck_assert_uint_ne(stage_line(&s, r), s.run.epoch);
-        }
-        ck_assert_int_eq(k % 2 ? dma_gpu_engine_sdma.arm(&s.run, &armed_bytes) : dma_gpu_engine_sdma.start(&s.run),
-                         DMA_OK);
-        stage_start_rank(&s, 0);
-        stage_wait(&s);
-        ck_assert(arrived(&s, 0) && arrived(&s, 1) && arrived(&s, 2));
-        s.run.epoch++;
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+    epoch = s.run.epoch++;
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+    thunk_hold(true);
+    dma_trigger_release(dma_window_trigger(&s.window, 0, epoch), epoch);
+    revoke_while_held(&s);
+    s.run.epoch = epoch;
+    stage_wait(&s);
+    ck_assert(all_arrived(&s));
+    ck_assert(dma_sdma_is_quiet(dma_sdma_binding(s.binding)));
+    clear(&s);
+    ck_assert(thunk_quiet(10));
+    ck_assert(untouched(&s, 0) && untouched(&s, 1) && untouched(&s, 2));
+    stage_end(&s);
+}
+END_TEST
+
+/* This rank has started, others have not, and it fails: nothing runs, nothing waits, and the queues can go at once. */
+START_TEST(given_up_behind_the_start)
+{
+    stage_t s;
+    double began;
+
+    stage_begin(&s, (thunk_options_t){0});
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+    s.run.epoch++;
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+    s.run.epoch--;
+    dma_gpu_engine_sdma.disarm(s.binding);
+    stage_release(&s);
+    ck_assert(thunk_quiet(10));
+    ck_assert(arrived(&s, 0) && untouched(&s, 1) && untouched(&s, 2));
+    for (int q = 0; q < 2; q++) {
+        ck_assert_uint_ne(stage_line(&s, q), s.run.epoch);
     }
+    ck_assert(dma_sdma_is_quiet(dma_sdma_binding(s.binding)));
+    began = dma_now();
+    ck_assert(dma_gpu_engine_sdma.unbind(s.binding));
+    ck_assert_double_lt(dma_now() - began, 1.5); /* it does not wait for lines that will not come */
+    s.binding = NULL;
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    stage_end(&s);
+}
+END_TEST
+
+/* The own block is not armed: it begins with the start, on an engine of its own, and waits for nobody. */
+START_TEST(own_block)
+{
+    dma_sdma_unit_t *unit;
+    stage_t s;
+
+    stage_begin(&s, (thunk_options_t){0});
+    unit = (dma_sdma_unit_t *)s.unit;
+    for (int k = 0; k < 4; k++) {
+        clear(&s);
+        ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+        ck_assert_uint_eq(armed_bytes, 2 * STAGE_BYTES);
+        usleep(2000);
+        ck_assert(untouched(&s, 0));
+        thunk_hold(true);
+        ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+        ck_assert(dma_sdma_busy(unit, 0x100000));
+        thunk_hold(false);
+        while (stage_line(&s, 2) != s.run.epoch) {
+            usleep(100);
+        }
+        ck_assert(arrived(&s, 0) && untouched(&s, 1) && untouched(&s, 2));
+        ck_assert(!dma_sdma_busy(unit, 0x100000)); /* the others wait */
+        if (k < 3) {
+            stage_release(&s);
+            stage_wait(&s);
+            ck_assert(all_arrived(&s));
+            s.run.epoch++;
+        }
+    }
+    dma_gpu_engine_sdma.disarm(s.binding);
+    ck_assert(dma_sdma_is_quiet(dma_sdma_binding(s.binding)));
+    ck_assert(thunk_quiet(10) && untouched(&s, 1) && untouched(&s, 2));
     ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
     stage_end(&s);
 }
@@ -189,11 +323,9 @@ START_TEST(given_up_and_late)
     stage_end(&s);
     stage_begin(&s, options);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
-    stage_start_rank(&s, 1);
-    stage_start_rank(&s, 2);
-    dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
+    dma_gpu_engine_sdma.disarm(s.binding);
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
-    stage_start_rank(&s, 0);
+    stage_release(&s);
     stage_wait(&s);
     ck_assert(arrived(&s, 1));
     memset(s.recv[1], 0, STAGE_RANKS * STAGE_BYTES);
@@ -229,8 +361,8 @@ static void expect_nothing(stage_t *s)
             ck_assert_uint_eq(queue->ring.reserved, 0);
         }
     }
-    dma_gpu_engine_sdma.disarm(s->binding, &s->ready[0].word);
-    ck_assert_uint_eq(s->ready[0].word, 0); /* there is nothing to give up */
+    dma_gpu_engine_sdma.disarm(s->binding);
+    ck_assert_uint_eq(*stage_trigger(s), 0); /* there is nothing to give up */
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s->run), DMA_OK);
     stage_wait(s);
 }
@@ -253,6 +385,37 @@ START_TEST(too_long_a_program)
     expect_nothing(&s);
     ck_assert(!memcmp(s.recv[2], s.send, 3 * 4096));
     ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_size), 1);
+    stage_end(&s);
+}
+END_TEST
+
+/* The next run does not fit while the present one runs: that one comes to its end on queues that are still there. */
+START_TEST(not_for_the_next_run)
+{
+    stage_t s;
+    dma_gen_t gen;
+
+    stage_begin(&s, (thunk_options_t){0});
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+    thunk_hold(true);
+    stage_release(&s);
+    gen = *((dma_sdma_unit_t *)s.unit)->gen;
+    gen.max_copy = 1; /* as many packets as bytes */
+    ((dma_sdma_unit_t *)s.unit)->gen = &gen;
+    s.run.epoch++;
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_size), 1);
+    s.run.epoch--;
+    ck_assert_ptr_nonnull(armed_queue(&s, 1));
+    ck_assert_ptr_nonnull(armed_queue(&s, 2));
+    thunk_hold(false);
+    stage_wait(&s);
+    ck_assert(all_arrived(&s));
+    ck_assert(dma_gpu_engine_sdma.unbind(s.binding));
+    s.binding = NULL;
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
     stage_end(&s);
 }
 END_TEST
@@ -309,7 +472,7 @@ START_TEST(queues_of_the_parent)
     atomic_store(unit->queues.owner, 1);
     ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_child), 1);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
-    dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
+    dma_gpu_engine_sdma.disarm(s.binding);
     stage_end(&s);
 }
 END_TEST
@@ -343,8 +506,10 @@ START_TEST(without_memory)
 
     stage_begin(&s, (thunk_options_t){0});
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK); /* makes the queues */
-    dma_gpu_engine_sdma.disarm(s.binding, &s.ready[0].word);
+    dma_gpu_engine_sdma.disarm(s.binding);
     ck_assert(thunk_quiet(10));
+    free(((dma_sdma_unit_t *)s.unit)->draft); /* as in front of the first */
+    ((dma_sdma_unit_t *)s.unit)->draft = NULL;
     job.traits = s.traits;
     s.run.epoch++;
     no_memory = true;
@@ -367,8 +532,12 @@ int main(void)
     unit_test(s, packets, 20);
     unit_test(s, runs_when_all_have_started, 40);
     unit_test(s, given_up, 40);
+    unit_test(s, let_go_before_it_is_given_up, 40);
+    unit_test(s, given_up_behind_the_start, 40);
+    unit_test(s, own_block, 40);
     unit_loop(s, given_up_and_late, 0, 2, 20);
     unit_test(s, too_long_a_program, 40);
+    unit_test(s, not_for_the_next_run, 40);
     unit_test(s, exchange_through_memory, 20);
     unit_loop(s, queues_that_must_not_wait, 0, 3, 20);
     unit_test(s, queues_of_the_parent, 20);

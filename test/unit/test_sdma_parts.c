@@ -53,18 +53,12 @@ static void begin(parted_t *p, double patience, double seconds)
                                .seconds = seconds,
                                .targets = p->targets};
     p->s.run.parts = &p->run;
-    for (int r = 1; r < STAGE_RANKS; r++) { /* the CPU looks at the words of peers, too */
-        p->s.peers[r].block = (dma_block_t *)stage_memory(p->s.block_bytes);
-    }
 }
 
 static void end(parted_t *p)
 {
     ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
     stage_end(&p->s);
-    for (int r = 1; r < STAGE_RANKS; r++) {
-        free(p->s.peers[r].block);
-    }
     free(p->ready);
     free(p->arrived);
 }
@@ -85,10 +79,8 @@ static void arm(parted_t *p)
 
 static void start(parted_t *p)
 {
-    for (int r = 0; r < STAGE_RANKS; r++) {
-        atomic_store(&dma_window_ready(&p->s.window, r)->word, dma_ready_start(p->s.run.epoch));
-        stage_start_rank(&p->s, r);
-    }
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&p->s.run), DMA_OK);
+    stage_release(&p->s);
 }
 
 static uint32_t bank(const parted_t *p)
@@ -290,6 +282,37 @@ START_TEST(given_up)
 }
 END_TEST
 
+/* A run that has started and waits for peers: what is ready is not copied, no queue waits, and it is never let go. */
+START_TEST(given_up_before_peers)
+{
+    parted_t p;
+
+    begin(&p, 0, 0);
+    arm(&p);
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&p.s.run), DMA_OK);
+    make_unit(&p, 0);
+    make_unit(&p, 2);
+    for (int k = 0; k < 50; k++) { /* it is not late before it has been let go */
+        ck_assert_int_eq(dma_gpu_engine_sdma.advance(&p.s.run), DMA_OK);
+        usleep(100);
+    }
+    ck_assert_uint_eq(stage_reasons(&p.s, DMA_REASON_parts_order) + stage_reasons(&p.s, DMA_REASON_parts_late), 0);
+    dma_gpu_engine_sdma.disarm(p.s.binding);
+    ck_assert(thunk_quiet(10));
+    stage_release(&p.s); /* by a peer that is late */
+    for (int k = 0; k < 50; k++) {
+        ck_assert_int_eq(dma_gpu_engine_sdma.advance(&p.s.run), DMA_OK);
+        usleep(100);
+    }
+    ck_assert(dma_gpu_engine_sdma.unbind(p.s.binding));
+    p.s.binding = NULL;
+    for (uint32_t u = 0; u < UNITS; u++) {
+        expect_nothing(&p, u);
+    }
+    end(&p);
+}
+END_TEST
+
 /* Programs that are removed before their start do not wait for partitions, and their words are as they were. */
 START_TEST(revoked)
 {
@@ -299,7 +322,7 @@ START_TEST(revoked)
     for (int k = 0; k < 4; k++) {
         arm(&p);
         make_ready(&p, 3);
-        dma_gpu_engine_sdma.disarm(p.s.binding, &p.s.ready[0].word);
+        dma_gpu_engine_sdma.disarm(p.s.binding);
         ck_assert(thunk_quiet(10));
         for (uint32_t u = 0; u < UNITS; u++) {
             expect_nothing(&p, u);
@@ -328,6 +351,7 @@ int main(void)
     unit_loop(s, out_of_order, 0, 4, 40);
     unit_test(s, late, 40);
     unit_loop(s, given_up, 0, 3, 40);
+    unit_test(s, given_up_before_peers, 40);
     unit_test(s, revoked, 40);
     return unit_main(s);
 }

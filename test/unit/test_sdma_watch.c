@@ -120,25 +120,78 @@ START_TEST(fault_of_copies_in_flight)
 }
 END_TEST
 
-/* Programs that wait for our start touch nothing of ours. From the start on they do. */
+/* Programs that wait touch nothing of ours, also if this rank has started and others have not. When they are let go they do. */
 START_TEST(fault_before_the_start)
 {
     uint64_t bytes;
 
     begin();
+    ck_assert(thunk_quiet(10));
     s.run.epoch = 9;
-    s.peers[0].block = (dma_block_t *)s.block;
     ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
     ck_assert(!dma_sdma_busy(unit(), 0x100000));
-    /* the words that engines poll are the stage's, those that the CPU reads are the window's */
-    atomic_store(&dma_window_ready(&s.window, 0)->word, dma_ready_start(9));
-    ck_assert(dma_sdma_busy(unit(), 0x100000));
-    for (int r = 0; r < STAGE_RANKS; r++) {
-        stage_start_rank(&s, r);
+    ck_assert_int_eq(engine->start(&s.run), DMA_OK);
+    while (stage_line(&s, 2) != 9) { /* the own block, which does not wait */
+        usleep(100);
     }
+    ck_assert(!dma_sdma_busy(unit(), 0x100000));
+    ck_assert(dma_sdma_busy(unit(), (uint64_t)(uintptr_t)stage_trigger(&s)));
+    s.run.epoch++;
+    ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
+    s.run.epoch--;
+    ck_assert(!dma_sdma_busy(unit(), 0x100000));
+    thunk_hold(true);
+    stage_release(&s);
+    ck_assert(dma_sdma_busy(unit(), 0x100000));
+    thunk_hold(false);
     stage_wait(&s);
     engine->end(s.binding);
-    ck_assert(!dma_sdma_busy(unit(), 0x100000));
+    ck_assert(!dma_sdma_busy(unit(), 0x100000)); /* the next run waits */
+    engine->disarm(s.binding);
+    end();
+}
+END_TEST
+
+/* A queue has done its part of a run and waits for the next, while another is still at work: it may do so for any time, and is
+ * not nudged. Then it counts as one that stands still only from the next start on. */
+START_TEST(waits_for_the_next_run)
+{
+    _Atomic uint32_t *line;
+    const char *reason;
+    uint64_t bytes, before;
+    double until;
+
+    begin();
+    s.run.epoch = 20;
+    ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
+    ck_assert_int_eq(engine->start(&s.run), DMA_OK);
+    s.run.epoch++;
+    ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
+    s.run.epoch--;
+    stage_release(&s);
+    stage_wait(&s);
+    line = &dma_window_queue(&s.window, 0, 1)->by_epoch[20 % DMA_EPOCH_WORDS];
+    atomic_store(line, 0); /* as if the second queue had not come to its end */
+    ck_assert_int_eq(dma_ring_idle(&binding()->armed_queues[1]->ring), DMA_AGAIN);
+    before = binding()->armed_queues[1]->ring.count.nudges;
+    for (until = dma_now() + 3 * STUCK; dma_now() < until; usleep(1000)) {
+        binding()->at[2].done++; /* it moves */
+        binding()->armed_queues[2]->seen_at = 0;
+        ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+    }
+    ck_assert_uint_eq(binding()->armed_queues[1]->ring.count.nudges, before);
+    atomic_store(line, 20);
+    engine->end(s.binding);
+    s.run.epoch++;
+    ck_assert_int_eq(engine->start(&s.run), DMA_OK);
+    thunk_hold(true);
+    stage_release(&s);
+    ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+    usleep(1000);
+    ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+    ck_assert_uint_eq(binding()->armed_queues[1]->ring.count.nudges, before);
+    thunk_hold(false);
+    stage_wait(&s);
     end();
 }
 END_TEST
@@ -278,11 +331,9 @@ START_TEST(disarmed_without_doorbells)
     begin();
     thunk_lose(_i == 0 ? "drop-doorbell:1/4" : "drop-read-pointer:1/2", 1);
     for (uint32_t epoch = 1; epoch <= 10; epoch++) {
-        _Atomic uint32_t *ready = &s.ready[0].word;
-
         s.run.epoch = epoch;
         ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
-        engine->disarm(s.binding, ready);
+        engine->disarm(s.binding);
         ck_assert(!binding()->stalled);
         ck_assert(!has_ended());
     }
@@ -345,6 +396,7 @@ int main(void)
     unit_test(suite, fences_twice, 30);
     unit_test(suite, fences_twice_hide_nothing, 30);
     unit_loop(suite, disarmed_without_doorbells, 0, 2, 60);
+    unit_test(suite, waits_for_the_next_run, 20);
     unit_test(suite, steps_go_on, 20);
     return unit_main(suite);
 }

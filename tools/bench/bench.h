@@ -66,6 +66,7 @@ typedef struct bench_options {
     bool in_place, full, validate;
     bool progress, quiet;
     bool energy;
+    int windows, window; /* of energy: how many for each cell and side; seconds of one */
     const char *csv, *json, *plot;
     char *command; /* the whole command line, for the files */
 } bench_options_t;
@@ -123,6 +124,11 @@ typedef struct bench_sample {
     double overall, init, compute, wait;
 } bench_sample_t;
 
+/* Over the windows. */
+typedef struct bench_joules {
+    double median, least, most;
+} bench_joules_t;
+
 typedef struct bench {
     bench_options_t o;
     int rank, size, rank_on_host;
@@ -139,9 +145,9 @@ typedef struct bench {
     int planned; /* passes, at most */
     int passes;  /* passes that have been made */
     bench_sample_t *samples;
-    bool *wrong;    /* by cell and side: some pass had wrong data */
-    double *joules; /* of a call, by cell and side, of all ranks together */
-    double watts;   /* without calls */
+    bool *wrong;            /* by cell and side: some pass had wrong data */
+    bench_joules_t *joules; /* of a call, by cell and side, of all ranks together */
+    bench_joules_t watts;   /* without calls */
     const load_t *load;
     char when[32], library[128], host[MPI_MAX_PROCESSOR_NAME];
 } bench_t;
@@ -201,6 +207,8 @@ void bench_passes(bench_t *b);
 /* NULL, or why the energy cannot be measured. */
 const char *energy_open(const bench_t *b);
 void energy_measure(bench_t *b);
+/* Bytes that a call brings from one rank to another, all ranks together; with a skew, about. */
+double bench_moved_bytes(const bench_t *b, int cell);
 
 /* ---- results ---- */
 

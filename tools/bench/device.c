@@ -68,10 +68,10 @@ int device_index(void)
     return device;
 }
 
-void device_pci(char *text, size_t room)
+device_pci_t device_pci(void)
 {
     dma_gpu_pci_t pci = {0};
 
     must(rt->device_pci(device, &pci), "device_pci");
-    snprintf(text, room, "%08x:%02x:%02x.0", pci.domain, pci.bus, pci.device);
+    return (device_pci_t){pci.domain, pci.bus, pci.device};
 }

@@ -16,8 +16,12 @@ void *device_alloc(size_t bytes);
 void device_free(void *addr);
 void device_copy(void *to, const void *from, size_t bytes); /* in any direction; complete when it returns */
 
-/* The device that device_open has taken, in the numbering of the runtime, and its PCI address in NVML's format. */
+typedef struct device_pci {
+    unsigned domain, bus, device;
+} device_pci_t;
+
+/* The device that device_open has taken, in the numbering of the runtime, and its PCI address. */
 int device_index(void);
-void device_pci(char *text, size_t room);
+device_pci_t device_pci(void);
 
 #endif

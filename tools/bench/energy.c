@@ -1,9 +1,9 @@
 /*
  * Joules of a call: see bench.h. Counters of energy are read, not of power: those of the processor packages of each host
- * (RAPL) or, with device memory, those of the ranks' GPUs (NVML). They advance in steps of many milliseconds, so a window is
- * at least three seconds long. The energy that the same counters show while all ranks sleep is subtracted.
+ * (RAPL) or, with device memory, those of the ranks' GPUs (energy_gpu.c). They advance in steps of up to 100 ms, so a window
+ * is at least three seconds long. Windows in which all ranks sleep come first; the median of their power is subtracted from
+ * the windows with calls. The windows of all sides alternate, so that a drift of the idle power affects all of them alike.
  */
-#include <dlfcn.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,7 @@
 
 #include "tools/bench/bench.h"
 #include "tools/bench/device.h"
-
-#define WINDOW_SECONDS 3.0
+#include "tools/bench/energy.h"
 
 enum { PACKAGES = 16 };
 
@@ -26,8 +25,6 @@ static struct {
     bool reads; /* another rank of this host reads the same counter otherwise */
     package_t packages[PACKAGES];
     int npackages;
-    int (*gpu_energy)(void *, unsigned long long *);
-    void *gpu;
 } energy;
 
 /* ---- processors ---- */
@@ -92,39 +89,6 @@ static double of_packages(void)
     return sum;
 }
 
-/* ---- GPUs ---- */
-
-static const char *open_gpu(void)
-{
-    void *nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
-    int (*init)(void), (*find)(const char *, void **);
-    unsigned long long mj;
-    char pci[32];
-
-    if (!nvml) {
-        return "only NVIDIA's GPUs are asked for their energy, and there is no libnvidia-ml.so.1";
-    }
-    *(void **)&init = dlsym(nvml, "nvmlInit_v2");
-    *(void **)&find = dlsym(nvml, "nvmlDeviceGetHandleByPciBusId_v2");
-    *(void **)&energy.gpu_energy = dlsym(nvml, "nvmlDeviceGetTotalEnergyConsumption");
-    device_pci(pci, sizeof(pci));
-    if (!init || !find || !energy.gpu_energy || init() || find(pci, &energy.gpu) ||
-        energy.gpu_energy(energy.gpu, &mj)) {
-        return "NVML does not say what energy the GPU has used";
-    }
-    return NULL;
-}
-
-static double of_gpu(void)
-{
-    unsigned long long mj = 0;
-
-    if (energy.gpu_energy(energy.gpu, &mj)) {
-        bench_stop("NVML does not say any more what energy the GPU has used");
-    }
-    return (double)mj * 1e-3;
-}
-
 /* ---- both ---- */
 
 const char *energy_open(const bench_t *b)
@@ -134,7 +98,17 @@ const char *energy_open(const bench_t *b)
     if (!energy.reads) {
         return NULL;
     }
-    return b->device ? open_gpu() : open_packages();
+    return b->device ? energy_gpu_open() : open_packages();
+}
+
+static double of_gpu(void)
+{
+    double joules;
+
+    if (!energy_gpu_read(&joules)) {
+        bench_stop("the counter of the GPU's energy cannot be read any more");
+    }
+    return joules;
 }
 
 static double joules(const bench_t *b)
@@ -150,29 +124,67 @@ static double sum(double value)
 
 static double idle_watts(const bench_t *b)
 {
-    double before;
+    double before, begun;
 
     MPI_Barrier(MPI_COMM_WORLD);
     before = joules(b);
-    usleep((useconds_t)(WINDOW_SECONDS * 1e6));
-    return sum(joules(b) - before) / WINDOW_SECONDS;
+    begun = bench_now();
+    usleep((useconds_t)b->o.window * 1000000);
+    return sum((joules(b) - before) / (bench_now() - begun) * 1e6);
+}
+
+/* Of one call, in one window. */
+static double of_call(bench_t *b, int cell, int side)
+{
+    double before, begun;
+    long calls;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    before = joules(b);
+    begun = bench_now();
+    calls = bench_repeat(b, &b->cells[cell], &b->sides[side], b->o.window);
+    return (sum(joules(b) - before) - b->watts.median * (bench_now() - begun) * 1e-6) / (double)calls;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static bench_joules_t over_windows(double *values, int n)
+{
+    qsort(values, (size_t)n, sizeof(*values), ascending);
+    return (bench_joules_t){
+        .median = (values[n / 2] + values[(n - 1) / 2]) / 2, .least = values[0], .most = values[n - 1]};
 }
 
 void energy_measure(bench_t *b)
 {
-    b->watts = idle_watts(b);
-    for (int i = 0; i < b->ncells * b->nsides; i++) {
-        int cell = i / b->nsides, side = i % b->nsides;
-        double before, begun;
-        long calls;
+    int n = b->o.windows;
+    double *values = bench_array((size_t)n * (size_t)b->nsides, sizeof(*values));
 
-        if (!bench_measured(b, cell, side)) {
-            continue;
-        }
-        MPI_Barrier(MPI_COMM_WORLD);
-        before = joules(b);
-        begun = bench_now();
-        calls = bench_repeat(b, &b->cells[cell], &b->sides[side], WINDOW_SECONDS);
-        b->joules[i] = (sum(joules(b) - before) - b->watts * (bench_now() - begun) * 1e-6) / (double)calls;
+    for (int w = 0; w < n; w++) {
+        values[w] = idle_watts(b);
     }
+    b->watts = over_windows(values, n);
+    for (int cell = 0; cell < b->ncells; cell++) {
+        for (int i = 0; i < n * b->nsides; i++) {
+            int side = i % b->nsides;
+
+            if (bench_measured(b, cell, side)) {
+                values[side * n + i / b->nsides] = of_call(b, cell, side);
+            }
+        }
+        for (int side = 0; side < b->nsides; side++) {
+            b->joules[cell * b->nsides + side] = over_windows(&values[side * n], n);
+        }
+    }
+    free(values);
+}
+
+double bench_moved_bytes(const bench_t *b, int cell)
+{
+    return (double)b->cells[cell].bytes * b->size * (b->size - 1);
 }

@@ -90,7 +90,12 @@ static void put_side(FILE *file, const bench_t *b, int cell, int side)
         put_spread(file, "ratio", bench_ratio(b, cell, side));
     }
     if (b->o.energy) {
-        fprintf(file, ", \"joules\": %.6g", b->joules[cell * b->nsides + side]);
+        const bench_joules_t *j = &b->joules[cell * b->nsides + side];
+        double bytes = bench_moved_bytes(b, cell);
+
+        fprintf(file, ", \"joules\": %.6g, \"joules_least\": %.6g, \"joules_most\": %.6g", j->median, j->least,
+                j->most);
+        fprintf(file, ", \"nanojoules_per_byte\": %.6g", bytes > 0 ? j->median / bytes * 1e9 : 0);
     }
     if (b->o.validate) {
         fprintf(file, ", \"data_right\": %s", b->wrong[cell * b->nsides + side] ? "false" : "true");

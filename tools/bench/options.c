@@ -34,7 +34,9 @@ static const char help[] =
     "  -s, --skew PERCENT          of v operations: blocks differ by so much from their average, 0 to 100 [0]\n"
     "  -f, --full                  also the least and the most of the ranks, and the iterations\n"
     "  -V, --no-validation         do not look at the data\n"
-    "  -e, --energy                joules of a call, in windows of 3 s\n"
+    "  -e, --energy                joules of a call, and of a byte that is moved\n"
+    "  -W, --windows N[:SECONDS]   of --energy: windows for each size and rival, and how long one is, at least 3 s "
+    "[3:3]\n"
     "  -l, --load FILE             work for the compute units meanwhile: a library, see load.h in the source\n"
     "      --csv FILE              every pass\n"
     "      --json FILE             medians, percentiles, ratios and passes\n"
@@ -44,33 +46,23 @@ static const char help[] =
     "\n"
     "Exit status: 0; 1 wrong data, or a file was not written; 2 wrong use, or what is asked for is not here.\n";
 
-static const char short_options[] = "m:F:i:x:k:p:T:r:n:d:It:s:fVel:hv";
+static const char short_options[] = "m:F:i:x:k:p:T:r:n:d:It:s:fVeW:l:hv";
+enum { LEAST_WINDOW = 3 }; /* seconds */
 enum { CSV = 256, JSON, PLOT, PROGRESS, QUIET };
-static const struct option long_options[] = {{"sizes", required_argument, NULL, 'm'},
-                                             {"factor", required_argument, NULL, 'F'},
-                                             {"iterations", required_argument, NULL, 'i'},
-                                             {"warmup", required_argument, NULL, 'x'},
-                                             {"row", required_argument, NULL, 'k'},
-                                             {"passes", required_argument, NULL, 'p'},
-                                             {"seconds", required_argument, NULL, 'T'},
-                                             {"rivals", required_argument, NULL, 'r'},
-                                             {"nccl", required_argument, NULL, 'n'},
-                                             {"device", required_argument, NULL, 'd'},
-                                             {"in-place", no_argument, NULL, 'I'},
-                                             {"type", required_argument, NULL, 't'},
-                                             {"skew", required_argument, NULL, 's'},
-                                             {"full", no_argument, NULL, 'f'},
-                                             {"no-validation", no_argument, NULL, 'V'},
-                                             {"energy", no_argument, NULL, 'e'},
-                                             {"load", required_argument, NULL, 'l'},
-                                             {"csv", required_argument, NULL, CSV},
-                                             {"json", required_argument, NULL, JSON},
-                                             {"plot", required_argument, NULL, PLOT},
-                                             {"progress", no_argument, NULL, PROGRESS},
-                                             {"quiet", no_argument, NULL, QUIET},
-                                             {"help", no_argument, NULL, 'h'},
-                                             {"version", no_argument, NULL, 'v'},
-                                             {NULL, 0, NULL, 0}};
+static const struct option long_options[] = {
+    {"sizes", required_argument, NULL, 'm'},      {"factor", required_argument, NULL, 'F'},
+    {"iterations", required_argument, NULL, 'i'}, {"warmup", required_argument, NULL, 'x'},
+    {"row", required_argument, NULL, 'k'},        {"passes", required_argument, NULL, 'p'},
+    {"seconds", required_argument, NULL, 'T'},    {"rivals", required_argument, NULL, 'r'},
+    {"nccl", required_argument, NULL, 'n'},       {"device", required_argument, NULL, 'd'},
+    {"in-place", no_argument, NULL, 'I'},         {"type", required_argument, NULL, 't'},
+    {"skew", required_argument, NULL, 's'},       {"full", no_argument, NULL, 'f'},
+    {"no-validation", no_argument, NULL, 'V'},    {"energy", no_argument, NULL, 'e'},
+    {"windows", required_argument, NULL, 'W'},    {"load", required_argument, NULL, 'l'},
+    {"csv", required_argument, NULL, CSV},        {"json", required_argument, NULL, JSON},
+    {"plot", required_argument, NULL, PLOT},      {"progress", no_argument, NULL, PROGRESS},
+    {"quiet", no_argument, NULL, QUIET},          {"help", no_argument, NULL, 'h'},
+    {"version", no_argument, NULL, 'v'},          {NULL, 0, NULL, 0}};
 
 /* "N" or "N:N". With one number, the second is the same. Only sizes may be larger than INT_MAX. */
 static bool parse_two(const char *text, size_t least, size_t most, size_t *first, size_t *second)
@@ -109,6 +101,21 @@ static bool parse_int(const char *text, int least, int most, int *value)
 
     *value = right ? (int)n : *value;
     return right;
+}
+
+/* Counters of energy advance in steps of up to 100 ms: in 3 s that is an error of 3 %. */
+static bool parse_windows(const char *text, bench_options_t *o)
+{
+    size_t n, seconds;
+    bool right = parse_two(text, 1, 1000, &n, &seconds) && n <= 100;
+
+    seconds = right && strchr(text, ':') ? seconds : LEAST_WINDOW;
+    if (!right || seconds < LEAST_WINDOW) {
+        return false;
+    }
+    o->windows = (int)n;
+    o->window = (int)seconds;
+    return true;
 }
 
 static bool is_one_of(const char *text, const char *const *names)
@@ -153,6 +160,8 @@ static bool set_number(bench_options_t *o, int option, const char *text)
         return parse_int(text, 1, 1 << 30, &o->row);
     case 'p':
         return parse_int(text, 1, 100000, &o->passes);
+    case 'W':
+        return parse_windows(text, o);
     case 's':
         return parse_int(text, 0, 100, &o->skew);
     default:
@@ -282,7 +291,7 @@ static int parse_option(bench_options_t *o, int option, bool print)
         set_flag(o, option);
         return -1;
     }
-    if ((option < CSV && strchr("mFixkpsT", option)) ? set_number(o, option, optarg) : set_text(o, option, optarg)) {
+    if ((option < CSV && strchr("mFixkpsTW", option)) ? set_number(o, option, optarg) : set_text(o, option, optarg)) {
         return -1;
     }
     return wrong(print, option_name(option), optarg);
@@ -307,6 +316,8 @@ int bench_options_parse(bench_options_t *o, int argc, char **argv, bool print)
                            .iterations = {1000, 100},
                            .warmup = {-1, -1},
                            .row = 1,
+                           .windows = 3,
+                           .window = LEAST_WINDOW,
                            .rivals = "all",
                            .type = "byte",
                            .validate = true};

@@ -5,7 +5,7 @@
 
 #include "tools/bench/bench.h"
 
-enum { WIDTH = 18, NARROW = 8 };
+enum { WIDTH = 18, NARROW = 8, JOULES = 11 };
 
 /* Columns of OSU's programs, after the size. */
 typedef struct column {
@@ -177,24 +177,37 @@ void bench_table_row(const bench_t *b, int cell)
     fflush(stdout);
 }
 
+static void energy_heads(const bench_t *b)
+{
+    printf("%-22s%12s", "# Operation", "Size");
+    for (int s = 0; s < b->nsides; s++) {
+        printf("%*s%*s%*s%*s", WIDTH, b->sides[s].name, JOULES, "least", JOULES, "most", JOULES, "nJ/B");
+    }
+    printf("\n");
+}
+
 void bench_table_energy(const bench_t *b)
 {
     if (b->rank || !b->o.energy) {
         return;
     }
-    printf("\n# Energy: %.1f W without calls, subtracted; joules of a call, all ranks together\n%-22s%12s", b->watts,
-           "# Operation", "Size");
-    for (int s = 0; s < b->nsides; s++) {
-        printf("%*s", WIDTH, b->sides[s].name);
-    }
-    printf("\n");
+    printf("\n# Energy: %.1f W without calls (%.1f to %.1f), subtracted; joules of a call, all ranks together: median, "
+           "least "
+           "and most of %d windows of %d s, and nanojoules for each byte that goes from one rank to another\n",
+           b->watts.median, b->watts.least, b->watts.most, b->o.windows, b->o.window);
+    energy_heads(b);
     for (int c = 0; c < b->ncells; c++) {
+        double bytes = bench_moved_bytes(b, c);
+
         printf("%-22s%12zu", b->cells[c].op->name, b->cells[c].bytes);
         for (int s = 0; s < b->nsides; s++) {
+            const bench_joules_t *j = &b->joules[c * b->nsides + s];
+
             if (bench_measured(b, c, s)) {
-                printf("%*.6f", WIDTH, b->joules[c * b->nsides + s]);
+                printf("%*.4g%*.4g%*.4g", WIDTH, j->median, JOULES, j->least, JOULES, j->most);
+                printf("%*.4g", JOULES, bytes > 0 ? j->median / bytes * 1e9 : 0);
             } else {
-                printf("%*s", WIDTH, "-");
+                printf("%*s%*s%*s%*s", WIDTH, "-", JOULES, "-", JOULES, "-", JOULES, "-");
             }
         }
         printf("\n");

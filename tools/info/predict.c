@@ -72,7 +72,7 @@ static dma_plan_req_t request(const info_t *info, const dma_choices_t *choices, 
     dma_plan_req_t req;
 
     measure(info, choices, per_core, profile);
-    dma_geom_fit(&geom, ranks, dma_geom_min_slot_bytes(ranks), params->arena_bytes);
+    dma_geom_fit(&geom, ranks, dma_geom_min_slot_bytes(ranks), params->arena_bytes, params->arena_bytes);
     req = dma_choices_request(choices, profile, ranks, info->host.cross, per_core, &geom);
     req.coll = q->coll;
     req.in_place = q->in_place && !dma_coll_gathers(q->coll); /* ranks of an all-gather may differ in that */

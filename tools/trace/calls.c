@@ -30,6 +30,7 @@ static bool is_event(const dma_trace_event_t *e)
         return is_time(e->at) && is_time(e->b);
     case DMA_TRACE_CORES:
     case DMA_TRACE_STAMP:
+    case DMA_TRACE_EARLY:
         return is_time(e->at) && is_time(e->a) && is_time(e->b);
     default:
         return e->kind != DMA_TRACE_NONE && e->kind < DMA_TRACE_KINDS && is_time(e->at);
@@ -243,6 +244,9 @@ static void add_to_call(trace_call_t *call, const trace_comm_t *comm, const dma_
         break;
     case DMA_TRACE_STAMP:
         extend(&call->ticks, event->a, event->b);
+        break;
+    case DMA_TRACE_EARLY:
+        call->early = call->early > (int64_t)event->b ? call->early : (int64_t)event->b;
         break;
     case DMA_TRACE_END:
         call->ended = true;

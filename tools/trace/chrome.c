@@ -92,6 +92,7 @@ static void add_event(pieces_t *p, const trace_file_t *file, const dma_trace_eve
         piece.last = (int64_t)e->b;
         break;
     case DMA_TRACE_STAMP:
+    case DMA_TRACE_EARLY:
         if (!file->has_ticks) {
             return;
         }
@@ -204,6 +205,7 @@ static const char *title(const piece_t *p, char *text, size_t bytes)
         snprintf(text, bytes, "end of rank %d, program %d", (int)e->a, e->detail);
         break;
     case DMA_TRACE_STAMP:
+    case DMA_TRACE_EARLY:
         snprintf(text, bytes, "program %d", e->detail);
         break;
     case DMA_TRACE_SEND:

@@ -14,6 +14,7 @@ static const char help[] = "usage: coll_dma_trace [OPTION...] DIR...\n"
                            "\n"
                            "  --chrome FILE  also write all events into this file, for Perfetto and chrome://tracing\n"
                            "  --plot FILE    also draw the phases into this file (SVG), with gnuplot\n"
+                           "  --ranks        print what each rank did in place of that: which one is late, or slow\n"
                            "  --json         print the phases for programs\n"
                            "  --help, --version\n"
                            "\n"
@@ -21,8 +22,20 @@ static const char help[] = "usage: coll_dma_trace [OPTION...] DIR...\n"
 
 typedef struct options {
     const char *chrome, *plot;
-    bool json;
+    bool json, ranks;
 } options_t;
+
+static bool print_ranks(const trace_set_t *set, const trace_messages_t *messages)
+{
+    trace_rank_t *ranks;
+    bool good = trace_find_ranks(set, messages, &ranks);
+
+    if (good) {
+        trace_print_ranks(set, ranks);
+    }
+    free(ranks);
+    return good;
+}
 
 static int evaluate(trace_set_t *set, const options_t *o)
 {
@@ -33,13 +46,13 @@ static int evaluate(trace_set_t *set, const options_t *o)
     if (good) {
         trace_set_offsets(set, &messages);
         trace_compute_phases(set, &messages);
-        good = trace_make_table(set, &table);
+        good = trace_make_table(set, &table) && (!o->ranks || print_ranks(set, &messages));
     }
     if (!good) {
         fprintf(stderr, "coll_dma_trace: no memory\n");
     } else if (o->json) {
         trace_print_json(set, &table);
-    } else {
+    } else if (!o->ranks) {
         trace_print_table(set, &table);
     }
     good =
@@ -51,11 +64,14 @@ static int evaluate(trace_set_t *set, const options_t *o)
 
 int main(int argc, char **argv)
 {
-    enum { HELP = 1, VERSION, JSON, CHROME, PLOT };
-    static const struct option names[] = {
-        {"help", no_argument, NULL, HELP},       {"version", no_argument, NULL, VERSION},
-        {"json", no_argument, NULL, JSON},       {"chrome", required_argument, NULL, CHROME},
-        {"plot", required_argument, NULL, PLOT}, {0}};
+    enum { HELP = 1, VERSION, JSON, CHROME, PLOT, RANKS };
+    static const struct option names[] = {{"help", no_argument, NULL, HELP},
+                                          {"version", no_argument, NULL, VERSION},
+                                          {"ranks", no_argument, NULL, RANKS},
+                                          {"json", no_argument, NULL, JSON},
+                                          {"chrome", required_argument, NULL, CHROME},
+                                          {"plot", required_argument, NULL, PLOT},
+                                          {0}};
     options_t o = {0};
     trace_set_t set;
     int option, status = FAILED;
@@ -71,6 +87,9 @@ int main(int argc, char **argv)
         case JSON:
             o.json = true;
             break;
+        case RANKS:
+            o.ranks = true;
+            break;
         case CHROME:
             o.chrome = optarg;
             break;
@@ -80,6 +99,10 @@ int main(int argc, char **argv)
         default:
             return WRONG_USE;
         }
+    }
+    if (o.ranks && o.json) {
+        fprintf(stderr, "coll_dma_trace: --ranks has no JSON\n");
+        return WRONG_USE;
     }
     if (optind == argc) {
         fprintf(stderr, "coll_dma_trace: which directory?\n");

@@ -11,8 +11,9 @@
  *                       synchronise
  *
  * The clock of an engine says when it began and ended. Without it, copies begin when they were submitted, and end when the
- * core sees that; then schedule is 0, and is part of `copy`. Between nodes a message counts as a copy from the time at which
- * its sender posted it, and a step inside the node counts for its whole duration.
+ * core sees that; then schedule is 0, and is part of `copy`. A copy that was launched while the rank waited for others
+ * counts only if it ends last. Between nodes a message counts as a copy from the time at which its sender posted it, and a
+ * step inside the node counts for its whole duration.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static void phases_of_engine(const trace_file_t *file, trace_call_t *call)
 
     if (call->ticks.last && file->has_ticks) {
         began = trace_tick_time(file, call->ticks.first);
-        ended = trace_tick_time(file, call->ticks.last);
+        ended = trace_tick_time(file, (uint64_t)(call->early > call->ticks.last ? call->early : call->ticks.last));
     }
     p->meeting = call->armed || !call->met ? 0 : positive(call->met - entered);
     p->control =

@@ -6,6 +6,7 @@
  *     messages.c   pairs of sends and receives; from them, how far the clocks of hosts are apart
  *     engine.c     how the clock of an engine is related to that of its host
  *     phases.c     the phases of each call, and their table
+ *     ranks.c      the ranks side by side
  *     chrome.c     all events for Perfetto and chrome://tracing
  *     plot.c       the table as a chart, by gnuplot
  *     main.c       options
@@ -48,6 +49,7 @@ typedef struct trace_call {
     int64_t busy_before_met, moving;        /* moving: time in which messages or steps inside the node were under way */
     int64_t line;                           /* when the last program of this rank was seen to have ended */
     trace_span_t ticks;                     /* by the engine's clock: the first beginning, the last end */
+    int64_t early; /* the same clock: the end of what was given to it before `met`; 0: nothing */
     bool armed;
     trace_phases_t phases;
 } trace_call_t;
@@ -153,6 +155,20 @@ void trace_print_table(const trace_set_t *set, const trace_table_t *table);
 void trace_print_json(const trace_set_t *set, const trace_table_t *table);
 const char *trace_coll_name(uint8_t coll);
 const char *trace_by_name(uint8_t by);
+
+/* ranks.c: a rank in its calls, in microseconds; by file */
+typedef struct trace_rank {
+    size_t calls, last, late; /* `last`: it was the last one to enter; `late`: so much that it counts */
+    double waited, latest;    /* how long others have waited for it to enter: in all, at most */
+    double schedule, copy;
+    size_t messages, slow;
+    double transit, worst;
+    int worst_from;
+} trace_rank_t;
+
+/* Also when it fails, the caller frees *ranks. */
+bool trace_find_ranks(const trace_set_t *set, const trace_messages_t *messages, trace_rank_t **ranks);
+void trace_print_ranks(const trace_set_t *set, const trace_rank_t *ranks);
 
 /* chrome.c and plot.c: false: an error has been printed */
 bool trace_write_chrome(const trace_set_t *set, const char *path);

@@ -112,10 +112,27 @@ bool dma_geom_shrink(dma_geom_t *g, int nranks, uint32_t least)
     return true;
 }
 
-void dma_geom_fit(dma_geom_t *g, int nranks, uint32_t least, size_t left)
+void dma_geom_fit(dma_geom_t *g, int nranks, uint32_t least, size_t left, size_t all)
 {
-    while (dma_block_layout(g, nranks).bytes > left / 4 && dma_geom_shrink(g, nranks, least)) {
+    size_t most = all ? (size_t)((double)left / 4 * ((double)left / (double)all)) : 0;
+
+    while (dma_block_layout(g, nranks).bytes > most && dma_geom_shrink(g, nranks, least)) {
     }
+}
+
+static uint32_t lesser(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+void dma_geom_lessen(dma_geom_t *g, const dma_geom_t *other)
+{
+    g->ring_depth = lesser(g->ring_depth, other->ring_depth);
+    g->slot_bytes = lesser(g->slot_bytes, other->slot_bytes);
+    g->chunk_bytes = lesser(g->chunk_bytes, other->chunk_bytes);
+    g->chunk_depth = lesser(g->chunk_depth, other->chunk_depth);
+    g->pair_bytes = lesser(g->pair_bytes, other->pair_bytes);
+    g->pair_depth = lesser(g->pair_depth, other->pair_depth);
 }
 
 static bool power_of_two(uint32_t n)

@@ -20,9 +20,14 @@ uint32_t dma_geom_min_slot_bytes(int nranks);
  * size. false: no part can shrink. */
 bool dma_geom_shrink(dma_geom_t *g, int nranks, uint32_t least);
 
-/* Shrinks a geometry, if it can, until a block takes at most a quarter of the `left` bytes: memory is left for later
- * communicators. */
-void dma_geom_fit(dma_geom_t *g, int nranks, uint32_t least, size_t left);
+/* Shrinks a geometry, if it can, until a block takes no more than its share of the `left` bytes of `all`: a quarter of them while
+ * none is taken, a quarter of a half of them when one half is left, and so on. The k-th block takes at most all / (4 (1 + k/4)^2)
+ * bytes then: with 32 MiB, the 100th still has 12 KiB. A constant share of what is left would go down with a power of k, and leave
+ * less than that from the 27th on. */
+void dma_geom_fit(dma_geom_t *g, int nranks, uint32_t least, size_t left, size_t all);
+
+/* Each number of the one becomes the least of both. */
+void dma_geom_lessen(dma_geom_t *g, const dma_geom_t *other);
 
 /* Validates a geometry that a peer has sent, before addresses are computed from it. */
 bool dma_geom_valid(const dma_geom_t *g);

@@ -3,7 +3,7 @@
  *
  *     INFO      all ranks exchange where their block of shared memory is, and rank 0's parameters
  *     map       each rank maps the arenas of its peers, tries to read their private memory, and measures what copies cost
- *     RESULT    all ranks exchange whether that worked, and what they have measured
+ *     RESULT    all ranks exchange whether that worked, and what they have measured; not if a rank has no block
  *
  * Attempt 0 takes the block from the process's memfd arena, attempt 1 from a file of its own. If all ranks have mapped
  * all blocks, the communicator is READY. Else the next attempt begins. After the last one the communicator is ASIDE.
@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "core/comm.h"
+#include "core/setup/block.h"
 #include "core/setup/bootstrap.h"
 #include "core/setup/choices.h"
 #include "core/setup/cores.h"
@@ -25,9 +26,8 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL     12        /* version of the records and of the window */
-#define FIRST_EPOCHS (1 << 28) /* twice an epoch stays below 2^31 for long */
-#define ATTEMPTS     2
+#define PROTOCOL 14 /* version of the records and of the window */
+#define ATTEMPTS 2
 
 /* What a rank publishes in INFO. */
 typedef struct info {
@@ -97,12 +97,9 @@ static void offer_measure_region(const dma_comm_t *comm, setup_t *s)
 /* Takes a block from the arena of this attempt. If there is none, INFO says so to all ranks. */
 static void allocate_block(dma_comm_t *comm, setup_t *s, dma_why_t *why)
 {
-    dma_geom_t geom = comm->wanted.ring_depth ? comm->wanted : dma_geom_from_params(&comm->proc->params, comm->nranks);
-    /* A channel's slots have the size of its call. They must not shrink: the call may fit nowhere else. */
-    uint32_t least = comm->wanted.ring_depth ? geom.slot_bytes : dma_geom_min_slot_bytes(comm->nranks);
+    dma_geom_t geom = dma_setup_geometry(comm);
     dma_status_t status;
 
-    dma_geom_fit(&geom, comm->nranks, least, dma_proc_left(comm->proc));
     if (s->attempt == 0) {
         status = dma_proc_arena(comm->proc, &s->arena, why);
     } else {
@@ -114,11 +111,7 @@ static void allocate_block(dma_comm_t *comm, setup_t *s, dma_why_t *why)
         s->arena = NULL;
         return;
     }
-    pthread_mutex_lock(&comm->proc->lock);
-    do {
-        s->block = dma_window_block(s->arena, &geom, comm->nranks, s->first_seq);
-    } while (!s->block && dma_geom_shrink(&geom, comm->nranks, least));
-    pthread_mutex_unlock(&comm->proc->lock);
+    s->block = dma_setup_take_block(comm, s->arena, &geom, s->first_seq);
     if (!s->block) {
         *why = dma_why(DMA_REASON_arena_limit);
         return;
@@ -161,7 +154,7 @@ static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
     allocate_block(comm, s, &s->mine.why);
     dma_cores_count(&s->mine.cores, &comm->proc->params);
     if (comm->rank == 0) {
-        s->mine.first_epoch = (uint32_t)(dma_random64() % FIRST_EPOCHS);
+        s->mine.first_epoch = dma_random_epoch();
         dma_choices_make(&s->mine.choices, &comm->proc->params, report_wrong, comm);
     }
     return exchange(comm, s, &s->mine, sizeof(s->mine));
@@ -325,33 +318,6 @@ static dma_why_t valid_why(const dma_why_t *published)
     return why;
 }
 
-/* All INFO records are here: maps the peers, measures, and begins RESULT. */
-static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
-{
-    result_t v = {.mapped = 1};
-    bool cross = true;
-
-    for (int r = 0; r < comm->nranks; r++) {
-        s->all[r] = *(const info_t *)dma_bootstrap_record(&s->exchange, r);
-        s->all[r].why = valid_why(&s->all[r].why);
-        s->all[r].arena.path[sizeof(s->all[r].arena.path) - 1] = '\0';
-    }
-    s->per_core = dma_cores_ranks_per_core(&s->all[0].cores, sizeof(s->all[0]), comm->nranks);
-    for (int r = 0; r < comm->nranks && v.mapped; r++) {
-        v.why = map_peer(comm, s, r, &cross);
-        v.mapped = !v.why.reason;
-    }
-    v.cross = cross;
-    if (!cross && s->all[0].choices.cross_memory) {
-        dma_comm_note_reason(comm, DMA_REASON_cross_untried);
-    }
-    if (v.mapped) {
-        measure(comm, s, &v.measured);
-    }
-    s->exchanging_results = true;
-    return exchange(comm, s, &v, sizeof(v));
-}
-
 /* ---- RESULT ---- */
 
 static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
@@ -359,14 +325,7 @@ static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
     dma_geom_t g = s->all[0].geom;
 
     for (int r = 1; r < comm->nranks; r++) {
-        const dma_geom_t *h = &s->all[r].geom;
-
-        g.ring_depth = h->ring_depth < g.ring_depth ? h->ring_depth : g.ring_depth;
-        g.slot_bytes = h->slot_bytes < g.slot_bytes ? h->slot_bytes : g.slot_bytes;
-        g.chunk_bytes = h->chunk_bytes < g.chunk_bytes ? h->chunk_bytes : g.chunk_bytes;
-        g.chunk_depth = h->chunk_depth < g.chunk_depth ? h->chunk_depth : g.chunk_depth;
-        g.pair_bytes = h->pair_bytes < g.pair_bytes ? h->pair_bytes : g.pair_bytes;
-        g.pair_depth = h->pair_depth < g.pair_depth ? h->pair_depth : g.pair_depth;
+        dma_geom_lessen(&g, &s->all[r].geom);
     }
     return g;
 }
@@ -374,32 +333,13 @@ static dma_geom_t agreed_geom(const dma_comm_t *comm, const setup_t *s)
 /* The window takes the block, the mappings and the arrays of the set-up over. */
 static void init_window(dma_comm_t *comm, setup_t *s)
 {
-    dma_window_t *w = &comm->window;
-    uint32_t ack = (uint32_t)(s->mine.first_seq - 1);
+    dma_geom_t geom = agreed_geom(comm, s);
 
-    for (int r = 0; r < comm->nranks; r++) {
-        s->acks[r] = ack;
-    }
-    *w = (dma_window_t){
-        .rank = comm->rank,
-        .nranks = comm->nranks,
-        .geom = agreed_geom(comm, s),
-        .own = s->block,
-        .arena = s->arena,
-        .peers = s->peers,
-        .acks = s->acks,
-        .ack = ack,
-        .ack_published = ack,
-        .ack_floor = ack,
-    };
-    w->layout = dma_block_layout(&w->geom, comm->nranks);
+    dma_setup_init_window(comm, s->arena, s->block, s->peers, s->acks, s->stream, &geom);
     if (s->attempt == 1) {
         comm->file_arena = s->arena;
         dma_arena_unlink(s->arena);
     }
-    comm->stream = s->stream;
-    comm->pair_out = s->stream + comm->nranks;
-    comm->pair_in = s->stream + 2 * comm->nranks;
     s->peers = NULL;
     s->acks = NULL;
     s->stream = NULL;
@@ -451,6 +391,24 @@ static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
     comm->state = DMA_COMM_READY;
 }
 
+/* The attempt has failed on all ranks: the next one, or ASIDE. */
+static dma_status_t fail_attempt(dma_comm_t *comm, setup_t *s, const dma_why_t *why)
+{
+    snprintf(comm->reason, sizeof(comm->reason), "%s", why->text);
+    dma_comm_count_reason(comm, why->reason);
+    if (s->attempt == 0 && comm->rank == 0) {
+        dma_proc_report(comm->proc, DMA_REPORT_WARN, "arena",
+                        "no anonymous shared memory for %s (%s): a file in the session directory is tried", comm->text,
+                        why->text);
+    }
+    drop_attempt(comm, s);
+    if (++s->attempt < ATTEMPTS) {
+        return begin_attempt(comm, s);
+    }
+    dma_comm_step_aside(comm);
+    return DMA_OK;
+}
+
 /* All results are here: READY, the next attempt, or ASIDE. */
 static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
 {
@@ -466,23 +424,59 @@ static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
         cross = cross && v->cross;
         s->measured[r] = v->measured;
     }
-    if (!why.reason) {
-        set_ready(comm, s, cross);
-        return DMA_OK;
+    if (why.reason) {
+        return fail_attempt(comm, s, &why);
     }
-    snprintf(comm->reason, sizeof(comm->reason), "%s", why.text);
-    dma_comm_count_reason(comm, why.reason);
-    if (s->attempt == 0 && comm->rank == 0) {
-        dma_proc_report(comm->proc, DMA_REPORT_WARN, "arena",
-                        "no anonymous shared memory for %s (%s): a file in the session directory is tried", comm->text,
-                        why.text);
-    }
-    drop_attempt(comm, s);
-    if (++s->attempt < ATTEMPTS) {
-        return begin_attempt(comm, s);
-    }
-    dma_comm_step_aside(comm);
+    set_ready(comm, s, cross);
     return DMA_OK;
+}
+
+/* Why some rank has no block, if all ranks know that already; otherwise NULL. A rank with another version may not know that
+ * nothing comes after INFO then. */
+static const dma_why_t *missing_block(const dma_comm_t *comm, const setup_t *s)
+{
+    const dma_why_t *why = NULL;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        if (s->all[r].protocol != PROTOCOL) {
+            return NULL;
+        }
+        if (!why && !s->all[r].arena.nonce) {
+            why = &s->all[r].why;
+        }
+    }
+    return why;
+}
+
+/* All INFO records are here: maps the peers, measures, and begins RESULT, unless a rank has no block. */
+static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
+{
+    result_t v = {.mapped = 1};
+    const dma_why_t *missing;
+    bool cross = true;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        s->all[r] = *(const info_t *)dma_bootstrap_record(&s->exchange, r);
+        s->all[r].why = valid_why(&s->all[r].why);
+        s->all[r].arena.path[sizeof(s->all[r].arena.path) - 1] = '\0';
+    }
+    if ((missing = missing_block(comm, s))) {
+        return fail_attempt(comm, s, missing);
+    }
+    s->per_core = dma_cores_ranks_per_core(&s->all[0].cores, sizeof(s->all[0]), comm->nranks);
+    for (int r = 0; r < comm->nranks && v.mapped; r++) {
+        v.why = map_peer(comm, s, r, &cross);
+        v.mapped = !v.why.reason;
+    }
+    v.cross = cross;
+    if (!cross && s->all[0].choices.cross_memory) {
+        dma_comm_note_reason(comm, DMA_REASON_cross_untried);
+    }
+    if (v.mapped) {
+        measure(comm, s, &v.measured);
+    }
+    s->exchanging_results = true;
+    return exchange(comm, s, &v, sizeof(v));
 }
 
 /* ---- the state machine ---- */

@@ -137,6 +137,7 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof
         return status;
     }
     pthread_mutex_init(&unit->bindings_lock, NULL);
+    pthread_mutex_init(&unit->draft_lock, NULL);
     watch_faults(unit);
     *result = unit;
     return DMA_OK;
@@ -151,6 +152,8 @@ void dma_sdma_unit_close(dma_sdma_unit_t *unit)
 {
     dma_fault_unwatch(&unit->fault);
     pthread_mutex_destroy(&unit->bindings_lock);
+    pthread_mutex_destroy(&unit->draft_lock);
+    free(unit->draft);
     dma_queues_close(&unit->queues);
     dma_topo_free(unit->topo);
     free(unit);
@@ -222,16 +225,15 @@ static void sdma_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 /* Allocates a binding with all its arrays in one block. */
 static dma_sdma_binding_t *binding_alloc(size_t n)
 {
-    size_t bytes =
-        sizeof(dma_sdma_binding_t) + n * (sizeof(dma_queue_t *) + sizeof(dma_map_pick_t) + sizeof(uint32_t)) +
-        (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_shaped_t) + sizeof(dma_queue_t *)) + n * sizeof(uint64_t);
+    size_t bytes = sizeof(dma_sdma_binding_t) +
+                   n * (sizeof(dma_queue_t *) + sizeof(dma_map_pick_t) + sizeof(uint32_t)) +
+                   (n + 1) * (sizeof(dma_lower_t) + sizeof(dma_shaped_t) + sizeof(dma_queue_t *));
     dma_sdma_binding_t *b = calloc(1, bytes);
 
     if (b) {
         b->at = (dma_lower_t *)(b + 1);
         b->shaped = (dma_shaped_t *)(b->at + n + 1);
-        b->ready = (uint64_t *)(b->shaped + n + 1);
-        b->queues = (dma_queue_t **)(b->ready + n);
+        b->queues = (dma_queue_t **)(b->shaped + n + 1);
         b->armed_queues = b->queues + n;
         b->picks = (dma_map_pick_t *)(b->armed_queues + n + 1);
         b->nodes = (uint32_t *)(b->picks + n);
@@ -272,11 +274,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
     b->rank = params->rank;
     b->nranks = params->nranks;
     b->lines = params->lines;
-    if (params->ready) {
-        memcpy(b->ready, params->ready, n * sizeof(*b->ready));
-    } else {
-        b->ready = NULL;
-    }
+    b->trigger = params->trigger;
     for (size_t r = 0; r < n; r++) {
         if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r]))) {
             release_queues(b);
@@ -402,7 +400,7 @@ static dma_status_t sdma_start(dma_run_t *run)
         dma_sdma_set_run(b, run);
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
-        dma_status_t status = lower_program(b, run, i);
+        dma_status_t status = dma_sdma_is_armed(b, run->epoch, i) ? DMA_OK : lower_program(b, run, i);
 
         if (status != DMA_OK && status != DMA_AGAIN) {
             dma_sdma_switch_off(b->unit);

@@ -202,24 +202,6 @@ static dma_status_t signal_line(const dma_run_t *run, const dma_lower_target_t *
     return status;
 }
 
-/* Polls for equality. A ready word does not change before this run is over, so the poll cannot miss the value; and
- * the value of a revocation is one larger, so it does not match. */
-static dma_status_t wait_ready(const dma_run_t *run, int peer, const dma_lower_target_t *to)
-{
-    uint32_t *p;
-    dma_status_t status;
-
-    if (!to->ready) {
-        return DMA_OK;
-    }
-    status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_POLL_DWORDS, 1, &p);
-    if (status == DMA_OK) {
-        dma_packet_poll(p, to->ready[peer], DMA_PACKET_EQUAL, dma_ready_start(run->epoch), UINT32_MAX,
-                        DMA_DRAIN_INTERVAL);
-    }
-    return status;
-}
-
 static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lower_target_t *to, dma_lower_t *at)
 {
     uint64_t skip, bytes = dma_run_length(run, &op->len, &skip);
@@ -238,8 +220,8 @@ static dma_status_t lower(const dma_run_t *run, const dma_op_t *op, const dma_lo
         return swap(to, dma_run_address(run, &op->dst[0], skip), dma_run_address(run, &op->src, skip), bytes, at);
     case DMA_OP_SIGNAL:
         return signal_line(run, to);
-    default:
-        return wait_ready(run, op->flag.rank, to);
+    default: /* a wait */
+        return DMA_OK;
     }
 }
 
@@ -277,13 +259,13 @@ uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma
     return temps;
 }
 
-/* The time of the beginning, behind the waits of an armed program. */
-static dma_status_t stamp_begin(const dma_prog_t *prog, const dma_lower_target_t *to, dma_lower_t *at)
+/* The time of the beginning. */
+static dma_status_t stamp_begin(const dma_lower_target_t *to, dma_lower_t *at)
 {
     uint32_t *p;
     dma_status_t status;
 
-    if (!to->stamps || at->stamped || prog->ops[at->op].code == DMA_OP_WAIT) {
+    if (!to->stamps || at->stamped) {
         return DMA_OK;
     }
     status = dma_ring_reserve(&to->queue->ring, DMA_PACKET_TIMESTAMP_DWORDS, 1, &p);
@@ -298,7 +280,7 @@ dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, con
                                dma_lower_t *at)
 {
     for (; at->op < prog->nops; at->op++, at->done = 0) {
-        dma_status_t status = stamp_begin(prog, to, at);
+        dma_status_t status = stamp_begin(to, at);
 
         status = status == DMA_OK ? lower(run, &prog->ops[at->op], to, at) : status;
 

@@ -12,8 +12,7 @@
  *               is that of the program.
  *     SIGNAL    a fence that writes the run's epoch to the program's line. With stamps a fence and a timestamp come first:
  *               the fence waits for the copies, the timestamp does not
- *     WAIT      nothing, because all peers have entered when a run starts. In an armed program: a poll of the peer's ready
- *               word.
+ *     WAIT      nothing, because all peers have entered when a run starts, and when an armed one is let go
  *
  * Lowering can stop between any two groups of packets if the ring is full, and continue from there.
  */
@@ -44,12 +43,11 @@ typedef struct dma_stamps {
 typedef struct dma_lower_target {
     const dma_gen_t *gen;
     dma_queue_t *queue;
-    uint64_t line;         /* the device's address of the program's line */
-    bool swaps;            /* swap packets may be used */
-    bool bcsts;            /* broadcast packets may be used */
-    dma_shaped_t *shaped;  /* state of the program's copy between shapes */
-    const uint64_t *ready; /* armed programs: the device's addresses of the ready words; otherwise NULL */
-    uint64_t stamps;       /* the device's address of the program's dma_stamps_t; 0: it has none */
+    uint64_t line;        /* the device's address of the program's line */
+    bool swaps;           /* swap packets may be used */
+    bool bcsts;           /* broadcast packets may be used */
+    dma_shaped_t *shaped; /* state of the program's copy between shapes */
+    uint64_t stamps;      /* the device's address of the program's dma_stamps_t; 0: it has none */
 } dma_lower_target_t;
 
 /* Returns which temporary memory a program needs with these addresses: a bit mask. */

@@ -3,20 +3,19 @@
  *
  * The armed program of a queue, for a run whose blocks consist of units (dma/parts.h):
  *
- *     POLL   our ready word without its lowest bit: the call starts or is revoked
+ *     POLL   our trigger (engine/trigger.h), without its lowest bit: the call runs or is revoked
  *     for each unit, in order:
  *         POLL   the word of each of its partitions
- *         COND   the go word of the queue; if it is 0, skip what belongs to it:
+ *         COND   the go word of the queue for this epoch; if it is 0, skip what belongs to it:
  *             copies of the own block, and FENCEs of its `arrived` words; in the first queue only,
  *                if the call is not in place
- *         COND   in the first unit: POLL the ready word of each peer that is written to
  *         COND   copies of the unit
  *                FENCE the `arrived` words of the partitions of each receiver that end in it
  *                FENCE the program's `done` word
  *     COND   FENCE the program's line := epoch
  *     FENCE  `ended` := epoch
  *
- * So nothing of the CPU is between the store that makes the last partition of a unit ready and the word that says to the receiver
+ * The trigger says that all ranks have started, so no engine writes to one that has not. Then nothing of the CPU is between the store that makes the last partition of a unit ready and the word that says to the receiver
  * that it has come. As no COND is inside of another, it does not matter whether an engine allows that.
  *
  * How a program is taken back: parts_rest.c.
@@ -28,6 +27,7 @@
 #include "dma/parts.h"
 #include "engine/sdma/packet.h"
 #include "engine/sdma/private.h"
+#include "node/window.h"
 
 /* Clocks between two reads of a word of a partition: the wait may be long. */
 #define READY_INTERVAL 16
@@ -44,6 +44,13 @@ static uint32_t tag(uint32_t epoch, uint32_t units)
 uint32_t dma_sdma_parts_units(uint32_t done, uint32_t epoch)
 {
     return done >> 8 == (epoch & 0xFFFFFF) ? done & 0xFF : 0;
+}
+
+static uint64_t go_addr(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_t program)
+{
+    const dma_queue_t *queue = dma_sdma_parts_queue(b, program);
+
+    return queue->go_addr + run->epoch % 2 * sizeof(*queue->go);
 }
 
 static uint32_t bank_of(const dma_run_t *run)
@@ -155,14 +162,15 @@ static bool put_fence(dma_ring_t *ring, uint64_t addr, uint32_t value)
     return true;
 }
 
-static bool put_poll(dma_ring_t *ring, uint64_t addr, dma_packet_test_t test, uint32_t value, uint32_t mask)
+static bool put_poll(dma_ring_t *ring, uint64_t addr, dma_packet_test_t test, uint32_t value, uint32_t mask,
+                     uint32_t interval)
 {
     uint32_t *p;
 
     if (dma_ring_reserve(ring, DMA_PACKET_POLL_DWORDS, 1, &p) != DMA_OK) {
         return false;
     }
-    dma_packet_poll(p, addr, test, value, mask, READY_INTERVAL);
+    dma_packet_poll(p, addr, test, value, mask, interval);
     return true;
 }
 
@@ -292,7 +300,7 @@ static bool draft_unit(const dma_sdma_binding_t *b, const dma_run_t *run, uint32
         dma_sdma_parts_put(b, run, program, u, before, u + 1, draft, &at) != DMA_OK) {
         return false;
     }
-    end_cond(&draft->ring, cond, dma_sdma_parts_queue(b, program)->go_addr);
+    end_cond(&draft->ring, cond, go_addr(b, run, program));
     return true;
 }
 
@@ -302,28 +310,11 @@ static bool draft_waits(const dma_run_t *run, const dma_parts_unit_t *unit, dma_
     const uint32_t *ready = ready_words(run);
 
     for (uint32_t p = unit->sends; p < unit->sends_end; p++) {
-        if (!put_poll(ring, (uint64_t)(uintptr_t)&ready[p], DMA_PACKET_AT_LEAST, DMA_PARTS_READY, UINT32_MAX)) {
+        if (!put_poll(ring, (uint64_t)(uintptr_t)&ready[p], DMA_PACKET_AT_LEAST, DMA_PARTS_READY, UINT32_MAX,
+                      READY_INTERVAL)) {
             return false;
         }
     }
-    return true;
-}
-
-static bool draft_peers(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_t program, dma_ring_t *ring)
-{
-    const dma_prog_t *prog = &run->plan->progs[program];
-    uint32_t *cond;
-
-    if (!begin_cond(ring, &cond)) {
-        return false;
-    }
-    for (uint32_t i = 0; i < prog->nops; i++) {
-        if (prog->ops[i].code == DMA_OP_WAIT && !put_poll(ring, b->ready[prog->ops[i].flag.rank], DMA_PACKET_EQUAL,
-                                                          dma_ready_start(run->epoch), UINT32_MAX)) {
-            return false;
-        }
-    }
-    end_cond(ring, cond, dma_sdma_parts_queue(b, program)->go_addr);
     return true;
 }
 
@@ -339,7 +330,7 @@ static bool draft_end(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_
         !put_fence(ring, dma_sdma_lower_target(b, draft, program, run->epoch).line, run->epoch)) {
         return false;
     }
-    end_cond(ring, cond, dma_sdma_parts_queue(b, program)->go_addr);
+    end_cond(ring, cond, go_addr(b, run, program));
     return put_fence(ring, line_addr(b, program, offsetof(dma_sdma_parts_line_t, ended)), run->epoch);
 }
 
@@ -350,12 +341,13 @@ static bool draft_queue(const dma_sdma_binding_t *b, const dma_run_t *run, uint3
     const dma_parts_t *parts = run->parts->parts;
 
     if (!dma_lower_is_plain(run, &run->plan->progs[program]) ||
-        !put_poll(&draft->ring, b->ready[b->rank], DMA_PACKET_EQUAL, dma_ready_start(run->epoch), ~UINT32_C(1))) {
+        !put_poll(&draft->ring, b->trigger + dma_window_trigger_offset(run->epoch), DMA_PACKET_EQUAL,
+                  dma_trigger_go(run->epoch), dma_trigger_mask(), DMA_SDMA_START_INTERVAL)) {
         return false;
     }
     for (uint32_t u = 0; u < parts->units; u++) {
         if (!draft_waits(run, &parts->unit[u], &draft->ring) || (own && !draft_unit(b, run, own, u, draft)) ||
-            (u == 0 && !draft_peers(b, run, program, &draft->ring)) || !draft_unit(b, run, program, u, draft)) {
+            !draft_unit(b, run, program, u, draft)) {
             return false;
         }
     }

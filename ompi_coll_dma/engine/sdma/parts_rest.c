@@ -8,7 +8,8 @@
  * then on. The CPU appends what is left to the same queue, unit by unit as they become ready, in any order, and a last FENCE of
  * the program's line. A partition of a receiver can lie in several units then, and its word is written behind the last of them.
  *
- * A queue that waits for a peer's start goes on only when the peer has started, as in arm.c.
+ * All this is about a run that has been let go. One that waits for its trigger is revoked as any other (arm.c), and its words are
+ * released and restored with it.
  */
 #include "dma/parts.h"
 #include "engine/sdma/packet.h"
@@ -34,7 +35,9 @@ void dma_sdma_parts_release(const dma_sdma_binding_t *b)
 {
     for (int i = 1; i <= b->nranks; i++) {
         if (b->armed_queues[i]) {
-            atomic_store_explicit(b->armed_queues[i]->go, 0, memory_order_relaxed);
+            /* Both: only one run is armed. */
+            atomic_store_explicit(&b->armed_queues[i]->go[0], 0, memory_order_relaxed);
+            atomic_store_explicit(&b->armed_queues[i]->go[1], 0, memory_order_relaxed);
         }
     }
     turn_words(b, 0, DMA_PARTS_RELEASED);
@@ -131,16 +134,6 @@ static void look(dma_sdma_binding_t *b, const dma_run_t *run)
     }
 }
 
-static bool peers_have_started(const dma_sdma_binding_t *b, const dma_prog_t *prog)
-{
-    for (uint32_t i = 0; i < prog->nops; i++) {
-        if (prog->ops[i].code == DMA_OP_WAIT && !dma_sdma_has_started(b, prog->ops[i].flag.rank)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* What the engine had done when it has skipped the rest. */
 static bool find_done(dma_sdma_binding_t *b, uint32_t program)
 {
@@ -208,8 +201,8 @@ dma_status_t dma_sdma_advance(dma_run_t *run)
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     dma_sdma_parts_t *parts = b->parts;
 
-    if (!run->parts) {
-        return DMA_OK;
+    if (!run->parts || dma_sdma_run_waits(b, run->epoch)) {
+        return DMA_OK; /* the engines do not wait for partitions before all ranks have started */
     }
     if (parts->epoch != run->epoch) {
         parts->epoch = run->epoch;
@@ -227,7 +220,7 @@ dma_status_t dma_sdma_advance(dma_run_t *run)
         dma_queue_t *queue = dma_sdma_parts_queue(b, i);
         dma_status_t status = DMA_OK;
 
-        if (find_done(b, i) && !parts->programs[i].finished && peers_have_started(b, &run->plan->progs[i])) {
+        if (find_done(b, i) && !parts->programs[i].finished) {
             status = submit(b, run, i);
             dma_queue_publish(queue, b->unit->counters);
         }

@@ -25,6 +25,8 @@ typedef struct dma_sdma_unit {
     _Atomic bool off;              /* it has failed: it binds to no further communicator */
     pthread_mutex_t bindings_lock; /* guards the list; nothing is called with it */
     struct dma_sdma_binding *bindings;
+    pthread_mutex_t draft_lock; /* guards the memory in which arm.c builds packets; NULL: nothing was armed yet */
+    uint32_t *draft;
 } dma_sdma_unit_t;
 
 /* Programs with partitions: what the engine writes for one of them, in a line of its own. */
@@ -71,10 +73,12 @@ typedef struct dma_sdma_binding {
     _Atomic uint32_t
         ended; /* the last epoch of which all lines were seen. A fence that comes twice may hide them later */
 
-    uint64_t *ready;            /* the device's addresses of the ready words, by rank; NULL: arming is disabled */
+    uint64_t trigger;           /* the device's address of our trigger line; 0: arming is disabled */
     dma_queue_t **armed_queues; /* by program: the exclusive queue on which it is armed, or NULL */
-    uint64_t armed_packets;     /* behind the packets that wait, of all armed programs */
-    _Atomic uint32_t armed;     /* the last epoch that was armed; 0: none */
+    uint64_t armed_packets;     /* behind the packets that wait, of all armed programs of a run */
+    _Atomic uint32_t armed[2];  /* by epoch % 2: the last epoch that was armed and not revoked; 0: none */
+    _Atomic uint32_t revoked;   /* the epoch of a run that had started and was revoked; 0: none */
+    _Atomic uint32_t own_prog;  /* of armed runs: the program of the own block, which is not armed; 0: none */
     bool in_exit_list;          /* the exit handler knows this binding */
     dma_sdma_parts_t *parts;    /* of runs with partitions; NULL: there was none */
     dma_stamps_t *stamps;       /* by program; NULL: none */
@@ -116,11 +120,14 @@ void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t temp);
 /* The times of a trace. Without memory or packet for them there are none. `quiet`: no engine writes to them any more. */
 void dma_sdma_stamps_make(dma_sdma_binding_t *b, bool wanted);
 void dma_sdma_stamps_free(dma_sdma_binding_t *b, bool quiet);
-bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, uint64_t ticks[2]);
+bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, dma_gpu_stamp_t *stamp);
 
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes);
-void dma_sdma_disarm(dma_gpu_binding_t *handle, _Atomic uint32_t *ready);
+void dma_sdma_disarm(dma_gpu_binding_t *handle);
+/* Is a program of a run armed? And does the run wait for its trigger, or has it been revoked? */
+bool dma_sdma_is_armed(const dma_sdma_binding_t *b, uint32_t epoch, uint32_t prog);
+bool dma_sdma_run_waits(const dma_sdma_binding_t *b, uint32_t epoch);
 /* Destroys the armed queues, except those that still wait, and all if not all is `quiet`: a queue that has fetched everything
  * may still copy. Returns false if one is left. */
 bool dma_sdma_arm_release(dma_sdma_binding_t *b, bool quiet);
@@ -128,6 +135,8 @@ bool dma_sdma_arm_release(dma_sdma_binding_t *b, bool quiet);
 /* parts.c: what runs with partitions need beside the other steps of arm.c. `build` lowers all programs into the armed queues,
  * with room for two bodies at `body`; false: they do not fit. `ready`: all partitions of the run are. */
 #define DMA_SDMA_BODY_DWORDS 8192 /* of an armed program: half of what one COND covers, and an eighth of a ring */
+/* Clocks between two reads of the trigger; longer than in a drain, because the wait is long. */
+#define DMA_SDMA_START_INTERVAL 16
 bool dma_sdma_parts_prepare(dma_sdma_binding_t *b, const dma_run_t *run);
 bool dma_sdma_parts_build(dma_sdma_binding_t *b, const dma_run_t *run, uint64_t *bytes, uint32_t *body);
 bool dma_sdma_parts_ready(const dma_sdma_binding_t *b);
@@ -148,8 +157,6 @@ void dma_sdma_parts_settle(dma_sdma_binding_t *b, double until);
 /* dma_gpu_engine_t.advance */
 dma_status_t dma_sdma_advance(dma_run_t *run);
 
-/* watch.c: has this rank started the run of the binding's epoch? */
-bool dma_sdma_has_started(const dma_sdma_binding_t *b, int rank);
 /* watch.c: whether all programs of the last run have ended; whether a fault at this address may be ours; dma_gpu_engine_t.check;
  * and the end of the unit's use. Each binding is in the list of its unit. */
 bool dma_sdma_is_quiet(const dma_sdma_binding_t *b);

@@ -11,7 +11,7 @@
 
 #define LINE_BYTES  64
 #define STEPS_BYTES 4096 /* a page with one cache line per queue */
-#define GO_OFFSET   32   /* of the go word in the line */
+#define GO_OFFSET   32   /* of the go words in the line */
 
 /* Far longer than an engine takes from packet to packet; then twice as long, and so on. */
 #define NUDGE_SECONDS  0.01
@@ -349,7 +349,7 @@ static bool is_busy(const dma_queue_t *queue, uint64_t address)
         atomic_load_explicit((const _Atomic uint64_t *)queue->made.write_ptr, memory_order_relaxed)) {
         return false;
     }
-    /* The lowest bit revokes a start, also one that the queue has seen already. */
+    /* The lowest bit is set if they have been revoked. */
     return !word || (atomic_load_explicit(word, memory_order_relaxed) & ~UINT32_C(1)) == atomic_load(&queue->start) ||
            same_page(address, (uint64_t)(uintptr_t)word) || same_page(address, queue->go_addr);
 }

@@ -8,8 +8,8 @@
  * not known.
  *
  * Memory of a queue. The provider owns the ring, whose size is a power of two, the read and write pointers and the doorbell.
- * In addition each queue has one cache line with two words: `step`, with which the queue, or the CPU, waits for the queue's
- * copies (dma_drain), and `go`, the condition of armed programs.
+ * In addition each queue has one cache line with three words: `step`, with which the queue, or the CPU, waits for the queue's
+ * copies (dma_drain), and two of `go`, the condition of armed programs, for even and for odd epochs.
  *
  * A queue that still waits for a peer, because its communicator has failed, is never destroyed and its memory is never
  * freed: destroying it could force a reset of the whole GPU. It remains until the process ends.
@@ -47,9 +47,9 @@ typedef struct dma_queue {
     unsigned slot;
     _Atomic uint32_t *step_word; /* the `step` word */
     uint64_t step_addr;          /* its device address */
-    _Atomic uint32_t *go;        /* armed programs: 1: run, 0: skip */
-    uint64_t go_addr;
-    /* Armed programs wait until this word is `start`. NULL: nothing was ever armed here. */
+    _Atomic uint32_t *go;        /* armed programs, by epoch % 2: 1: run, 0: skip */
+    uint64_t go_addr;            /* of the first */
+    /* The last armed programs wait until this word, without its lowest bit, is `start`. NULL: nothing was ever armed here. */
     _Atomic(const _Atomic uint32_t *) start_word;
     _Atomic uint32_t start;
     uint32_t step; /* the last value that a drain used */

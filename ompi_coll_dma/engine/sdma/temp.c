@@ -71,7 +71,7 @@ void dma_sdma_stamps_free(dma_sdma_binding_t *b, bool quiet)
     }
 }
 
-bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, uint64_t ticks[2])
+bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, dma_gpu_stamp_t *stamp)
 {
     const dma_sdma_binding_t *b = dma_sdma_binding(handle);
     const dma_stamps_t *stamps = b->stamps;
@@ -80,7 +80,8 @@ bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, uint64_t ticks
         return false;
     }
     /* the caller has seen the program's line, which comes behind both */
-    ticks[0] = *(const volatile uint64_t *)&stamps[program - 1].begin;
-    ticks[1] = *(const volatile uint64_t *)&stamps[program - 1].end;
-    return ticks[0] && ticks[1] >= ticks[0];
+    stamp->ticks[0] = *(const volatile uint64_t *)&stamps[program - 1].begin;
+    stamp->ticks[1] = *(const volatile uint64_t *)&stamps[program - 1].end;
+    stamp->early = false;
+    return stamp->ticks[0] && stamp->ticks[1] >= stamp->ticks[0];
 }

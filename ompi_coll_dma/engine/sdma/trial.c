@@ -9,9 +9,8 @@
 
 #define SCRATCH_BYTES 4096 /* one page: the places, and a cache line for each word */
 #define FENCE_AT      1024
-#define READY_AT      1088 /* the word that a POLL waits for */
-#define PEER_AT       1152 /* the second word of an armed program */
-#define START         2u   /* what these words become when a program starts; plus 1: it is revoked */
+#define TRIGGER_AT    1088 /* the word that a POLL waits for */
+#define EPOCH         1u   /* of the trigger */
 #define WAIT_INTERVAL 16   /* clocks between two looks of a POLL, as in an armed program */
 #define WATCH_US      20   /* between two looks whether a packet that should wait does so */
 
@@ -229,8 +228,9 @@ static const char *poll(dma_trial_t *t)
     const char *wrong = NULL;
 
     for (unsigned i = 0; i < t->rounds && !wrong; i++) {
-        atomic_store_explicit(word(t, READY_AT), 0, memory_order_relaxed); /* the doorbell is a release store */
-        n = dma_packet_poll(packets, t->addr + READY_AT, DMA_PACKET_EQUAL, START, UINT32_MAX, WAIT_INTERVAL);
+        dma_trigger_prepare(word(t, TRIGGER_AT), EPOCH); /* the doorbell is a release store */
+        n = dma_packet_poll(packets, t->addr + TRIGGER_AT, DMA_PACKET_EQUAL, dma_trigger_go(EPOCH), UINT32_MAX,
+                            WAIT_INTERVAL);
         n += copy_packet(t, packets + n);
         if ((wrong = start(t, packets, n))) {
             break;
@@ -238,7 +238,7 @@ static const char *poll(dma_trial_t *t)
         if (ends_early(t)) {
             return EARLY;
         }
-        atomic_store_explicit(word(t, READY_AT), START, memory_order_release);
+        dma_trigger_release(word(t, TRIGGER_AT), EPOCH);
         wrong = finish(t);
         wrong = wrong ? wrong : holds(t, 1, 0) ? NULL : WRONG;
     }
@@ -261,36 +261,36 @@ static const char *condition(dma_trial_t *t, uint32_t go)
 /* The packets of an armed program, as in arm.c. */
 static uint32_t armed_packets(const dma_trial_t *t, uint32_t *packets)
 {
-    uint32_t n = dma_packet_poll(packets, t->addr + READY_AT, DMA_PACKET_EQUAL, START, ~UINT32_C(1), WAIT_INTERVAL);
+    uint32_t n = dma_packet_poll(packets, t->addr + TRIGGER_AT, DMA_PACKET_EQUAL, dma_trigger_go(EPOCH),
+                                 dma_trigger_mask(), WAIT_INTERVAL);
 
-    n += dma_packet_cond(packets + n, t->queue->go_addr, 1, DMA_PACKET_POLL_DWORDS + DMA_PACKET_COPY_DWORDS);
-    n += dma_packet_poll(packets + n, t->addr + PEER_AT, DMA_PACKET_EQUAL, START, UINT32_MAX, WAIT_INTERVAL);
+    n += dma_packet_cond(packets + n, t->queue->go_addr, 1, DMA_PACKET_COPY_DWORDS);
     return n + copy_packet(t, packets + n);
 }
 
-/* An armed program that is started must copy when the peer has started, too; one that is revoked must not copy. */
+/* An armed program must copy when it is let go, and not before; one that is revoked must not copy. */
 static const char *armed(dma_trial_t *t, bool revoke)
 {
-    uint32_t packets[2 * DMA_PACKET_POLL_DWORDS + DMA_PACKET_COND_DWORDS + DMA_PACKET_COPY_DWORDS];
+    uint32_t packets[DMA_PACKET_POLL_DWORDS + DMA_PACKET_COND_DWORDS + DMA_PACKET_COPY_DWORDS];
+    _Atomic uint32_t *trigger = word(t, TRIGGER_AT);
     const char *wrong;
 
-    atomic_store_explicit(word(t, READY_AT), 0, memory_order_relaxed); /* the doorbell is a release store */
-    atomic_store_explicit(word(t, PEER_AT), 0, memory_order_relaxed);
+    dma_trigger_prepare(trigger, EPOCH); /* the doorbell is a release store */
     atomic_store_explicit(t->queue->go, 1, memory_order_relaxed);
     if ((wrong = start(t, packets, armed_packets(t, packets)))) {
         return wrong;
     }
+    if (revoke) {
+        (void)dma_trigger_claim(trigger, EPOCH); /* does not let it go */
+    }
     if (ends_early(t)) {
         return EARLY;
     }
-    atomic_store_explicit(t->queue->go, revoke ? 0 : 1, memory_order_relaxed);
-    /* release: the engine that sees the start also sees the go word */
-    atomic_store_explicit(word(t, READY_AT), revoke ? START + 1 : START, memory_order_release);
-    if (!revoke) {
-        if (ends_early(t)) {
-            return EARLY;
-        }
-        atomic_store_explicit(word(t, PEER_AT), START, memory_order_release);
+    if (revoke) {
+        atomic_store_explicit(t->queue->go, 0, memory_order_relaxed);
+        dma_trigger_revoke(trigger, EPOCH);
+    } else {
+        dma_trigger_release(trigger, EPOCH);
     }
     wrong = finish(t);
     return wrong ? wrong : holds(t, 1, revoke ? 1 : 0) ? NULL : revoke ? "a revoked program is not skipped" : WRONG;

@@ -25,13 +25,21 @@
 #include "engine/sdma/private.h"
 #include "node/window.h"
 
+/* Has a program of the last run come to its end? */
+static bool has_reached(const dma_sdma_binding_t *b, uint32_t prog)
+{
+    return dma_window_queue_reached(b->window, b->rank, (int)prog - 1, b->epoch);
+}
+
 bool dma_sdma_is_quiet(const dma_sdma_binding_t *b)
 {
     if (b->ended == b->epoch) {
         return true;
     }
-    for (uint32_t q = 0; q + 1 < b->progs; q++) {
-        if (!dma_window_queue_reached(b->window, b->rank, (int)q, b->epoch)) {
+    for (uint32_t i = 1; i < b->progs; i++) {
+        bool skipped = b->revoked == b->epoch && dma_sdma_is_armed(b, b->epoch, i);
+
+        if (!skipped && !has_reached(b, i)) {
             return false;
         }
     }
@@ -45,30 +53,26 @@ void dma_sdma_end(dma_gpu_binding_t *handle)
     atomic_store_explicit(&b->ended, b->epoch, memory_order_relaxed);
 }
 
-bool dma_sdma_has_started(const dma_sdma_binding_t *b, int rank)
+/* Does the last run wait for whoever makes its partitions? */
+static bool awaits_parts(const dma_sdma_binding_t *b)
 {
-    return dma_ready_started(atomic_load_explicit(&dma_window_ready(b->window, rank)->word, memory_order_relaxed),
-                             b->epoch);
-}
-
-/* Armed programs of the last run that have not been revoked. */
-static bool is_armed(const dma_sdma_binding_t *b)
-{
-    return b->armed && b->armed == b->epoch;
+    return b->parts && dma_sdma_is_armed(b, b->epoch, 1) && !dma_sdma_parts_ready(b);
 }
 
 /* Is there a run whose end depends on nobody but the engine? */
 static bool is_running(const dma_sdma_binding_t *b)
 {
-    for (int r = 0; is_armed(b) && r < b->nranks; r++) {
-        if (!dma_sdma_has_started(b, r)) {
-            return false;
-        }
+    return b->epoch && !dma_sdma_run_waits(b, b->epoch) && !awaits_parts(b) && !dma_sdma_is_quiet(b);
+}
+
+/* May programs of the last run touch memory of ours? Those that wait do not, except that is_busy knows the words that they read.
+ * The own block may be copied while the others wait. */
+static bool may_touch(const dma_sdma_binding_t *b)
+{
+    if (dma_sdma_run_waits(b, b->epoch)) {
+        return b->own_prog && !has_reached(b, b->own_prog);
     }
-    if (is_armed(b) && b->parts && !dma_sdma_parts_ready(b)) {
-        return false; /* it waits for whoever makes the partitions */
-    }
-    return b->epoch && !dma_sdma_is_quiet(b);
+    return !dma_sdma_is_quiet(b);
 }
 
 /* ---- faults ---- */
@@ -100,9 +104,8 @@ bool dma_sdma_busy(void *arg, uint64_t address)
 
     pthread_mutex_lock(&unit->bindings_lock);
     for (const dma_sdma_binding_t *b = unit->bindings; b && !busy; b = b->next) {
-        /* acquire: the window of that epoch. Programs that wait for our start touch nothing of ours but what is_busy knows. */
-        busy = atomic_load_explicit(&b->epoch, memory_order_acquire) &&
-               !(is_armed(b) && !dma_sdma_has_started(b, b->rank)) && !dma_sdma_is_quiet(b);
+        /* acquire: the window of that epoch */
+        busy = atomic_load_explicit(&b->epoch, memory_order_acquire) && may_touch(b);
     }
     pthread_mutex_unlock(&unit->bindings_lock);
     return busy;
@@ -117,7 +120,7 @@ static uint64_t position(const dma_sdma_binding_t *b)
 
     for (uint32_t i = 1; i < b->progs; i++) {
         sum += ((uint64_t)b->at[i].op << 32) + b->at[i].done + b->at[i].step;
-        sum += dma_window_queue_reached(b->window, b->rank, (int)i - 1, b->epoch);
+        sum += has_reached(b, i);
     }
     return sum;
 }
@@ -136,6 +139,17 @@ static bool is_stuck(dma_sdma_binding_t *b, bool running, uint64_t moved)
     return at - b->watched_at > b->unit->stuck_seconds;
 }
 
+/* A queue that has come to the end of the present run's program waits for the next run, for any time. */
+static dma_status_t check_armed_queue(const dma_sdma_binding_t *b, uint32_t prog, double seconds, uint64_t *moved)
+{
+    dma_queue_t *queue = b->armed_queues[prog];
+    bool waits = b->epoch && dma_sdma_is_armed(b, b->epoch, prog) && has_reached(b, prog);
+    dma_status_t status = dma_queue_check(queue, waits ? HUGE_VAL : seconds, b->unit->counters);
+
+    *moved += queue->ring.read;
+    return status;
+}
+
 static dma_status_t check_queues(dma_sdma_binding_t *b, double seconds, uint64_t *moved)
 {
     for (int r = 0; r < b->nranks; r++) {
@@ -150,14 +164,10 @@ static dma_status_t check_queues(dma_sdma_binding_t *b, double seconds, uint64_t
             return status;
         }
     }
-    for (int i = 1; i <= b->nranks; i++) {
-        if (!b->armed_queues[i]) {
-            continue;
-        }
-        if (dma_queue_check(b->armed_queues[i], seconds, b->unit->counters) != DMA_OK) {
+    for (uint32_t i = 1; i <= (uint32_t)b->nranks; i++) {
+        if (b->armed_queues[i] && check_armed_queue(b, i, seconds, moved) != DMA_OK) {
             return DMA_ERR_ENGINE;
         }
-        *moved += b->armed_queues[i]->ring.read;
     }
     return DMA_OK;
 }

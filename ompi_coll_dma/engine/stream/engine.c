@@ -24,28 +24,13 @@
 #include <stdlib.h>
 
 #include "dma/clock.h"
-#include "engine/stream/self_copy.h"
 #include "engine/stream/stream.h"
+#include "engine/stream/unit.h"
 #include "node/pause.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0  /* how long unbind waits for copies in progress */
 #define CHECK_SECONDS 1e-3 /* between two queries of the streams for errors */
-
-enum { PUSHES, OWN, STREAMS }; /* the streams of a unit */
-enum { STREAM_EVENTS = DMA_COUNT_REASON + DMA_REASON_stream_events };
-
-typedef struct dma_stream_unit {
-    const dma_gpu_runtime_t *rt;
-    int device;
-    dma_self_copy_method_t method;
-    dma_counters_t *counters; /* may be NULL */
-    pthread_mutex_t lock;     /* only pthread_mutex_trylock: guards the streams and the members below */
-    dma_gpu_stream_t *streams[STREAMS];
-    dma_budget_t *budget;
-    uint64_t temp, temp_bytes; /* for exchanges; 0: not allocated yet */
-    bool writes;               /* write32 works on the streams */
-} dma_stream_unit_t;
 
 typedef struct dma_stream_binding {
     dma_stream_unit_t *unit;
@@ -53,13 +38,14 @@ typedef struct dma_stream_binding {
     uint64_t lines;
     dma_work_t work;
     dma_self_copy_t self_copy;
-    dma_gpu_event_t *events[STREAMS]; /* created if the stream cannot write words */
-    bool recorded[STREAMS];           /* the event is recorded, and the CPU writes this stream's lines */
-    uint32_t epoch;                   /* of the last run */
-    uint32_t progs;                   /* of the last run: its queue programs are 1 to progs - 1 */
-    uint32_t own_prog;                /* the program on the stream OWN; 0: none */
-    uint32_t echoed;                  /* the program whose own block went by echo and whose line is not written; or 0 */
-    dma_own_block_t early;            /* launched for the next run; 0 bytes: none */
+    dma_gpu_event_t *events[DMA_STREAMS]; /* created if the stream cannot write words */
+    dma_stream_stamps_t stamps;
+    bool recorded[DMA_STREAMS]; /* the event is recorded, and the CPU writes this stream's lines */
+    uint32_t epoch;             /* of the last run */
+    uint32_t progs;             /* of the last run: its queue programs are 1 to progs - 1 */
+    uint32_t own_prog;          /* the program on the stream DMA_STREAM_OWN; 0: none */
+    uint32_t echoed;            /* the program whose own block went by echo and whose line is not written; or 0 */
+    dma_own_block_t early;      /* launched for the next run; 0 bytes: none */
     const struct dma_window *window;
     bool collected; /* `work` contains the operations of the last run */
     bool failed;    /* a run was submitted only in part */
@@ -70,86 +56,6 @@ typedef struct dma_stream_binding {
 static dma_stream_binding_t *binding_of(dma_gpu_binding_t *handle)
 {
     return (dma_stream_binding_t *)handle;
-}
-
-/* ---- units ---- */
-
-static void destroy_streams(dma_stream_unit_t *unit)
-{
-    for (int i = 0; i < STREAMS; i++) {
-        if (unit->streams[i]) {
-            (void)unit->rt->stream_destroy(unit->streams[i]);
-        }
-    }
-}
-
-static dma_status_t make_streams(dma_stream_unit_t *unit)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status = unit->rt->enter(unit->device, &scope);
-
-    if (status != DMA_OK) {
-        return status;
-    }
-    for (int i = 0; i < STREAMS && status == DMA_OK; i++) {
-        status = unit->rt->stream_create(&unit->streams[i]);
-        if (status != DMA_OK) {
-            unit->streams[i] = NULL;
-        }
-    }
-    if (status != DMA_OK) {
-        destroy_streams(unit);
-    }
-    unit->rt->leave(&scope);
-    return status;
-}
-
-static dma_status_t stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
-{
-    dma_stream_unit_t *unit = calloc(1, sizeof(*unit));
-    dma_status_t status;
-
-    if (!unit) {
-        return dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_memory, NULL);
-    }
-    unit->rt = config->rt;
-    unit->device = config->device;
-    unit->counters = config->counters;
-    unit->budget = config->budget;
-    unit->writes = config->rt->write32 != NULL;
-    if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
-        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_own_copy, NULL);
-    } else if ((status = make_streams(unit)) != DMA_OK) {
-        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_runtime, dma_gpu_error());
-    }
-    if (status != DMA_OK) {
-        free(unit);
-        return status;
-    }
-    if (!unit->writes) {
-        dma_gpu_count(unit->counters, STREAM_EVENTS, 1);
-    }
-    pthread_mutex_init(&unit->lock, NULL);
-    *result = (dma_gpu_unit_t *)unit;
-    return DMA_OK;
-}
-
-static void stream_close(dma_gpu_unit_t *handle)
-{
-    dma_stream_unit_t *unit = (dma_stream_unit_t *)handle;
-    dma_gpu_scope_t scope;
-
-    /* otherwise the application has shut the runtime down, which destroys our streams and memory */
-    if (unit->rt->enter_to_release(unit->device, &scope) == DMA_OK) {
-        destroy_streams(unit);
-        if (unit->temp) {
-            (void)unit->rt->free(unit->temp);
-        }
-        unit->rt->leave(&scope);
-    }
-    dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, unit->temp_bytes);
-    pthread_mutex_destroy(&unit->lock);
-    free(unit);
 }
 
 static void stream_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
@@ -175,6 +81,7 @@ static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
     b->nranks = params->nranks;
     b->lines = params->lines;
     dma_self_copy_init(&b->self_copy, b->unit->method, b->unit->rt);
+    dma_stream_stamps_init(&b->stamps, b->unit->rt, params->stamps);
     *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
@@ -191,7 +98,7 @@ static bool has_ended(const dma_stream_binding_t *b, uint32_t prog)
 
 static bool is_gone(const dma_stream_binding_t *b)
 {
-    dma_status_t status = b->unit->rt->stream_query(b->unit->streams[PUSHES]);
+    dma_status_t status = b->unit->rt->stream_query(b->unit->streams[DMA_STREAM_PUSHES]);
 
     return status != DMA_OK && status != DMA_AGAIN;
 }
@@ -205,7 +112,7 @@ static bool is_quiet(const dma_stream_binding_t *b)
         return true;
     }
     if (b->failed || b->early.bytes) {
-        for (int i = 0; i < STREAMS; i++) {
+        for (int i = 0; i < DMA_STREAMS; i++) {
             if (b->unit->rt->stream_query(b->unit->streams[i]) == DMA_AGAIN) {
                 return false;
             }
@@ -218,8 +125,8 @@ static bool is_quiet(const dma_stream_binding_t *b)
         if (i == b->echoed) {
             continue; /* copies nothing itself */
         }
-        if (b->recorded[own ? OWN : PUSHES]) {
-            if (b->unit->rt->event_query(b->events[own ? OWN : PUSHES]) == DMA_AGAIN) {
+        if (b->recorded[own ? DMA_STREAM_OWN : DMA_STREAM_PUSHES]) {
+            if (b->unit->rt->event_query(b->events[own ? DMA_STREAM_OWN : DMA_STREAM_PUSHES]) == DMA_AGAIN) {
                 return false;
             }
         } else if (!has_ended(b, i)) {
@@ -243,7 +150,8 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
             dma_pause(&pause);
         }
         dma_self_copy_destroy(&b->self_copy, rt);
-        for (int i = 0; i < STREAMS; i++) {
+        dma_stream_stamps_destroy(&b->stamps);
+        for (int i = 0; i < DMA_STREAMS; i++) {
             if (b->events[i]) {
                 (void)rt->event_destroy(b->events[i]);
             }
@@ -259,7 +167,7 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
 
 static bool is_on_stream(const dma_stream_binding_t *b, uint32_t prog, int stream)
 {
-    return (prog == b->own_prog) == (stream == OWN);
+    return (prog == b->own_prog) == (stream == DMA_STREAM_OWN);
 }
 
 static void write_lines(dma_stream_binding_t *b, int stream)
@@ -285,7 +193,7 @@ static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
         if (i != b->echoed && is_on_stream(b, i, stream) &&
             rt->write32(unit->streams[stream], line, b->epoch) != DMA_OK) {
             unit->writes = false;
-            dma_gpu_count(unit->counters, STREAM_EVENTS, 1);
+            dma_gpu_count(unit->counters, DMA_STREAM_EVENTS, 1);
         }
     }
     if (unit->writes) {
@@ -300,31 +208,6 @@ static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
     return status;
 }
 
-/* Allocates temporary memory for exchanges: as much as is useful, if the budget and the device have room for it. The least is
- * taken in any case, because a call that has begun cannot do without it. In scope. */
-static dma_status_t allocate_temp(dma_stream_unit_t *unit)
-{
-    uint64_t bytes = 2 * DMA_WORK_TEMP;
-    dma_status_t status;
-
-    do {
-        bytes /= 2;
-        if (bytes == DMA_WORK_LEAST) {
-            dma_budget_force(unit->budget, DMA_BUDGET_DEVICE, bytes);
-        } else if (!dma_budget_take(unit->budget, DMA_BUDGET_DEVICE, bytes)) {
-            status = DMA_ERR_NOMEM;
-            continue;
-        }
-        if ((status = unit->rt->alloc(bytes, &unit->temp)) == DMA_OK) {
-            unit->temp_bytes = bytes;
-            return DMA_OK;
-        }
-        dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, bytes);
-    } while (status == DMA_ERR_NOMEM && bytes > DMA_WORK_LEAST);
-    unit->temp = 0;
-    return status;
-}
-
 static dma_status_t exchange(dma_stream_binding_t *b)
 {
     dma_stream_unit_t *unit = b->unit;
@@ -335,7 +218,7 @@ static dma_status_t exchange(dma_stream_binding_t *b)
     if (!b->work.swaps.n) {
         return DMA_OK;
     }
-    if (!unit->temp && (status = allocate_temp(unit)) != DMA_OK) {
+    if (!unit->temp && (status = dma_stream_allocate_temp(unit)) != DMA_OK) {
         return status;
     }
     by_links = b->by_links = dma_self_copy_choose_echo(&b->self_copy);
@@ -345,7 +228,8 @@ static dma_status_t exchange(dma_stream_binding_t *b)
     if (!by_links) {
         dma_self_copy_exchange_begin(&b->self_copy, bytes, dma_now());
     }
-    return dma_work_exchange(&b->work, unit->rt, unit->streams[PUSHES], unit->temp, unit->temp_bytes, by_links);
+    return dma_work_exchange(&b->work, unit->rt, unit->streams[DMA_STREAM_PUSHES], unit->temp, unit->temp_bytes,
+                             by_links);
 }
 
 /* Submits the copies to peers. *echoed: the own block is copied with them. */
@@ -355,15 +239,29 @@ static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run,
     dma_status_t status = DMA_UNSUPPORTED;
 
     *echoed = false;
+    if (b->work.pushes.n || b->work.swaps.n) {
+        dma_stream_stamps_put_before(&b->stamps, DMA_STREAM_PUSHES, unit->streams[DMA_STREAM_PUSHES]);
+    }
     if (!b->early.bytes && b->work.own.bytes && dma_self_copy_choose_echo(&b->self_copy)) {
-        status = dma_self_copy_echo(&b->work, run, unit->rt, unit->streams[PUSHES]);
+        status = dma_self_copy_echo(&b->work, run, unit->rt, unit->streams[DMA_STREAM_PUSHES]);
         *echoed = status == DMA_OK;
         b->collected = false; /* echo changes the list of pushes */
     }
     if (status == DMA_UNSUPPORTED) {
-        status = dma_work_push(&b->work, unit->rt, unit->streams[PUSHES]);
+        status = dma_work_push(&b->work, unit->rt, unit->streams[DMA_STREAM_PUSHES]);
     }
     return status == DMA_OK ? exchange(b) : status;
+}
+
+static dma_status_t submit_own(dma_stream_binding_t *b)
+{
+    dma_gpu_stream_t *stream = b->unit->streams[DMA_STREAM_OWN];
+    dma_status_t status;
+
+    dma_stream_stamps_put_before(&b->stamps, DMA_STREAM_OWN, stream);
+    status = dma_self_copy_submit(&b->self_copy, &b->work.own, b->unit->rt, stream);
+    dma_stream_stamps_put_after(&b->stamps, DMA_STREAM_OWN, stream);
+    return status;
 }
 
 static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
@@ -375,27 +273,29 @@ static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
     if (status != DMA_OK) {
         return status;
     }
+    if (pushes) {
+        dma_stream_stamps_put_after(&b->stamps, DMA_STREAM_PUSHES, b->unit->streams[DMA_STREAM_PUSHES]);
+    }
     b->own_prog = echoed ? 0 : work->own.prog;
     b->echoed = echoed ? work->own.prog : 0;
     /* Submit the self copy before the writes of the pushes' lines. Submitting takes time, and nobody needs the lines
      * yet, because the pushes have just begun. */
-    if (b->own_prog && work->own.bytes && !b->early.bytes &&
-        (status = dma_self_copy_submit(&b->self_copy, &work->own, b->unit->rt, b->unit->streams[OWN])) != DMA_OK) {
+    if (b->own_prog && work->own.bytes && !b->early.bytes && (status = submit_own(b)) != DMA_OK) {
         return status;
     }
     if (pushes || echoed) {
-        status = signal_lines(b, PUSHES);
+        status = signal_lines(b, DMA_STREAM_PUSHES);
     } else {
-        write_lines(b, PUSHES);
+        write_lines(b, DMA_STREAM_PUSHES);
     }
     if (status != DMA_OK || !b->own_prog) {
         return status;
     }
     if (!work->own.bytes) {
-        write_lines(b, OWN);
+        write_lines(b, DMA_STREAM_OWN);
         return DMA_OK;
     }
-    return signal_lines(b, OWN);
+    return signal_lines(b, DMA_STREAM_OWN);
 }
 
 /* If the copy that was launched early is not this run's own block, waits until it has ended. */
@@ -407,7 +307,7 @@ static dma_status_t match_early(dma_stream_binding_t *b)
         return DMA_OK;
     }
     b->early.bytes = 0;
-    return b->unit->rt->stream_sync(b->unit->streams[OWN]);
+    return b->unit->rt->stream_sync(b->unit->streams[DMA_STREAM_OWN]);
 }
 
 static void stream_copy_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
@@ -421,7 +321,9 @@ static void stream_copy_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t 
         return;
     }
     if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
-        if (dma_self_copy_launch_early(&b->self_copy, &block, unit->rt, unit->streams[OWN])) {
+        dma_stream_stamps_put_before(&b->stamps, DMA_STREAM_OWN, unit->streams[DMA_STREAM_OWN]);
+        if (dma_self_copy_launch_early(&b->self_copy, &block, unit->rt, unit->streams[DMA_STREAM_OWN])) {
+            dma_stream_stamps_put_after(&b->stamps, DMA_STREAM_OWN, unit->streams[DMA_STREAM_OWN]);
             b->early = block;
         }
         unit->rt->leave(&scope);
@@ -436,7 +338,7 @@ static void stream_wait_early(dma_gpu_binding_t *handle)
     dma_gpu_scope_t scope;
 
     if (b->early.bytes && unit->rt->enter(unit->device, &scope) == DMA_OK) {
-        (void)unit->rt->stream_sync(unit->streams[OWN]); /* the next run will see an error, too */
+        (void)unit->rt->stream_sync(unit->streams[DMA_STREAM_OWN]); /* the next run will see an error, too */
         unit->rt->leave(&scope);
         b->early.bytes = 0;
     }
@@ -479,6 +381,7 @@ static dma_status_t stream_start(dma_run_t *run)
             b->collected = status == DMA_OK;
         }
         if (status == DMA_OK && (status = match_early(b)) == DMA_OK) {
+            dma_stream_stamps_begin(&b->stamps, b->early.bytes != 0);
             status = submit(b, run);
             count_run(b);
             b->failed = status != DMA_OK;
@@ -500,7 +403,7 @@ static dma_status_t poll_events(dma_stream_binding_t *b)
     if (status != DMA_OK) {
         return status;
     }
-    for (int i = 0; i < STREAMS && (status == DMA_OK || status == DMA_AGAIN); i++) {
+    for (int i = 0; i < DMA_STREAMS && (status == DMA_OK || status == DMA_AGAIN); i++) {
         if (b->recorded[i] && (status = rt->event_query(b->events[i])) == DMA_OK) {
             b->recorded[i] = false;
             write_lines(b, i);
@@ -533,7 +436,7 @@ static dma_status_t stream_advance(dma_run_t *run)
     dma_stream_binding_t *b = binding_of(run->binding);
     dma_status_t status = DMA_OK;
 
-    if (b->recorded[PUSHES] || b->recorded[OWN]) {
+    if (b->recorded[DMA_STREAM_PUSHES] || b->recorded[DMA_STREAM_OWN]) {
         status = poll_events(b);
     }
     if (b->self_copy.watching && b->own_prog && pushes_ended(b)) {
@@ -553,7 +456,27 @@ static dma_status_t stream_advance(dma_run_t *run)
 /* The line of an echo is for this rank alone. */
 static bool stream_needs_cpu(const dma_run_t *run)
 {
-    return binding_of(run->binding)->recorded[PUSHES];
+    return binding_of(run->binding)->recorded[DMA_STREAM_PUSHES];
+}
+
+/* The copies of a stream are one batch: it stands for the first of their programs. */
+static bool stream_stamps(dma_gpu_binding_t *handle, uint32_t prog, dma_gpu_stamp_t *stamp)
+{
+    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_which_t which = prog == b->own_prog ? DMA_STREAM_OWN : DMA_STREAM_PUSHES;
+    dma_gpu_scope_t scope;
+    bool known = false;
+
+    if (!b->stamps.given[which] || pthread_mutex_trylock(&b->unit->lock)) {
+        return false;
+    }
+    if (b->unit->rt->enter(b->unit->device, &scope) == DMA_OK) {
+        known = dma_stream_stamps_read(&b->stamps, &b->unit->clock, which, stamp->ticks);
+        stamp->early = which == DMA_STREAM_OWN && b->stamps.early;
+        b->unit->rt->leave(&scope);
+    }
+    pthread_mutex_unlock(&b->unit->lock);
+    return known;
 }
 
 static dma_status_t stream_check(dma_gpu_binding_t *handle, const char **reason)
@@ -572,7 +495,7 @@ static dma_status_t stream_check(dma_gpu_binding_t *handle, const char **reason)
     if ((status = rt->enter(b->unit->device, &scope)) != DMA_OK) {
         return status;
     }
-    for (int i = 0; i < STREAMS && status == DMA_OK; i++) {
+    for (int i = 0; i < DMA_STREAMS && status == DMA_OK; i++) {
         status = rt->stream_query(b->unit->streams[i]);
         status = status == DMA_AGAIN ? DMA_OK : status;
     }
@@ -582,8 +505,8 @@ static dma_status_t stream_check(dma_gpu_binding_t *handle, const char **reason)
 
 const dma_gpu_engine_t dma_gpu_engine_stream = {
     .name = "stream",
-    .open = stream_open,
-    .close = stream_close,
+    .open = dma_stream_open,
+    .close = dma_stream_close,
     .traits = stream_traits,
     .bind = stream_bind,
     .unbind = stream_unbind,
@@ -592,5 +515,6 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .start = stream_start,
     .advance = stream_advance,
     .needs_cpu = stream_needs_cpu,
+    .stamps = stream_stamps,
     .check = stream_check,
 };

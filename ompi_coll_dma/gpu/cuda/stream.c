@@ -182,7 +182,7 @@ static dma_status_t write32(dma_gpu_stream_t *handle, uint64_t addr, uint32_t va
     return DMA_CUDA_WITH(stream, write32, stream->cuda, addr, value, 0);
 }
 
-static dma_status_t event_create(dma_gpu_event_t **event)
+static dma_status_t create_event(dma_gpu_event_t **event, unsigned flags)
 {
     cuda_event_t *made = calloc(1, sizeof(*made));
     dma_status_t status;
@@ -192,7 +192,7 @@ static dma_status_t event_create(dma_gpu_event_t **event)
     }
     status = dma_cuda_origin(&made->origin);
     if (status == DMA_OK) {
-        status = DMA_CUDA(event_create, &made->cuda, CUDA_EVENT_DISABLE_TIMING);
+        status = DMA_CUDA(event_create, &made->cuda, flags);
     }
     if (status != DMA_OK) {
         free(made);
@@ -200,6 +200,16 @@ static dma_status_t event_create(dma_gpu_event_t **event)
     }
     *event = (dma_gpu_event_t *)made;
     return DMA_OK;
+}
+
+static dma_status_t event_create(dma_gpu_event_t **event)
+{
+    return create_event(event, CUDA_EVENT_DISABLE_TIMING);
+}
+
+static dma_status_t event_create_timed(dma_gpu_event_t **event)
+{
+    return create_event(event, 0);
 }
 
 static dma_status_t event_destroy(dma_gpu_event_t *handle)
@@ -233,6 +243,20 @@ static dma_status_t event_query(dma_gpu_event_t *handle)
     return DMA_CUDA_WITH(event, event_query, event->cuda);
 }
 
+static dma_status_t event_elapsed(dma_gpu_event_t *first, dma_gpu_event_t *last, double *ns)
+{
+    const cuda_event_t *from = native_event(first), *to = native_event(last);
+    dma_status_t status;
+    float ms = 0;
+
+    if (dma_gpu_guard_has_lost(&dma_cuda_guard, from->origin)) {
+        return dma_gpu_guard_error(from->origin);
+    }
+    status = DMA_CUDA_WITH(to, event_elapsed, &ms, from->cuda, to->cuda);
+    *ns = 1e6 * (double)ms;
+    return status;
+}
+
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table)
 {
     table->copy = copy;
@@ -249,4 +273,6 @@ void dma_cuda_fill_streams(dma_gpu_runtime_t *table)
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
+    table->event_create_timed = dma_cuda.event_elapsed ? event_create_timed : NULL;
+    table->event_elapsed = dma_cuda.event_elapsed ? event_elapsed : NULL;
 }

@@ -65,6 +65,7 @@ struct hip_batch_attributes;
     X(hipEventDestroy, true, struct ihipEvent_t *event)                                                                \
     X(hipEventRecord, true, struct ihipEvent_t *event, struct ihipStream_t *stream)                                    \
     X(hipEventQuery, true, struct ihipEvent_t *event)                                                                  \
+    X(hipEventElapsedTime, false, float *ms, struct ihipEvent_t *from, struct ihipEvent_t *to)                         \
     X(hipStreamWriteValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags)            \
     X(hipGraphCreate, false, struct ihipGraph **graph, unsigned flags)                                                 \
     X(hipGraphDestroy, false, struct ihipGraph *graph)                                                                 \

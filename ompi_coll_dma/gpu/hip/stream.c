@@ -203,15 +203,25 @@ static dma_status_t write32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t va
     return SUBMIT(stream, hipStreamWriteValue32, stream->hip, ptr(addr), value, 0);
 }
 
-static dma_status_t event_create(dma_gpu_event_t **event)
+static dma_status_t create_event(dma_gpu_event_t **event, unsigned flags)
 {
     struct ihipEvent_t *made = NULL;
-    dma_status_t status = DMA_HIP(hipEventCreateWithFlags, &made, HIP_EVENT_DISABLE_TIMING);
+    dma_status_t status = DMA_HIP(hipEventCreateWithFlags, &made, flags);
 
     if (status == DMA_OK) {
         *event = (dma_gpu_event_t *)made;
     }
     return status;
+}
+
+static dma_status_t event_create(dma_gpu_event_t **event)
+{
+    return create_event(event, HIP_EVENT_DISABLE_TIMING);
+}
+
+static dma_status_t event_create_timed(dma_gpu_event_t **event)
+{
+    return create_event(event, 0);
 }
 
 static dma_status_t event_destroy(dma_gpu_event_t *event)
@@ -227,6 +237,15 @@ static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *strea
 static dma_status_t event_query(dma_gpu_event_t *event)
 {
     return DMA_HIP(hipEventQuery, native_event(event));
+}
+
+static dma_status_t event_elapsed(dma_gpu_event_t *from, dma_gpu_event_t *to, double *ns)
+{
+    float ms = 0;
+    dma_status_t status = DMA_HIP(hipEventElapsedTime, &ms, native_event(from), native_event(to));
+
+    *ns = 1e6 * (double)ms;
+    return status;
 }
 
 static void graph_destroy(dma_gpu_graph_t *handle)
@@ -306,5 +325,7 @@ void dma_hip_fill_streams(dma_gpu_runtime_t *table)
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
+    table->event_create_timed = dma_hip.hipEventElapsedTime ? event_create_timed : NULL;
+    table->event_elapsed = dma_hip.hipEventElapsedTime ? event_elapsed : NULL;
     fill_graphs(table);
 }

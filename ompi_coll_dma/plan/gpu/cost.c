@@ -48,6 +48,10 @@ dma_gpu_work_t dma_gpu_work(const dma_gpu_profile_t *profile, const dma_gpu_shap
         .queues = queues + own,
         .completions = queues + peers + own,
         .chain = queues ? (packets + queues - 1) / queues : 0,
+        .own_queues = own,
+        .conditions = 1,
+        .triggers = (uint64_t)shape->nranks - 1,
+        .rearms = true,
     };
 
     if (w.chain) {
@@ -59,26 +63,59 @@ dma_gpu_work_t dma_gpu_work(const dma_gpu_profile_t *profile, const dma_gpu_shap
     return w;
 }
 
+/* What a processor writes: packets with their completions, and doorbells. */
+static dma_wide_t write_ps(const dma_gpu_profile_t *p, uint64_t packets, uint64_t queues)
+{
+    return (dma_wide_t)packets * p->build_ps + (dma_wide_t)queues * p->doorbell_ps;
+}
+
+static dma_wide_t more_than(dma_wide_t a, dma_wide_t b)
+{
+    return a > b ? a - b : 0;
+}
+
+/* Of the engines, from the moment at which their own block can begin. */
+static dma_wide_t copy_ps(const dma_gpu_profile_t *p, const dma_gpu_work_t *w, dma_wide_t own_late)
+{
+    dma_wide_t peers = w->chain ? w->move_ps + (dma_wide_t)(w->chain - 1) * p->packet_ps : 0;
+
+    return p->first_ps + dma_wide_max(peers, w->own_queues ? w->own_ps + own_late : 0);
+}
+
+/* The processor writes the own block's packet, and then the next call's, while the engines see the trigger and copy. */
+static dma_gpu_phases_t prelaunched(const dma_gpu_profile_t *p, const dma_gpu_work_t *w)
+{
+    uint64_t queues = w->queues - w->own_queues;
+    dma_wide_t own = write_ps(p, w->own_queues, w->own_queues), rearm = 0, schedule, copy;
+
+    if (w->rearms) {
+        rearm = own + write_ps(p, w->packets - w->own_queues + queues, queues);
+    }
+    schedule = p->trigger_ps + (dma_wide_t)queues * p->armed_ps + (dma_wide_t)w->triggers * p->observe_ps +
+               (dma_wide_t)w->conditions * p->packet_ps;
+    copy = copy_ps(p, w, more_than(own + p->fetch_ps, schedule));
+    return (dma_gpu_phases_t){
+        .control = clamp(more_than(rearm, schedule + copy + p->fence_ps)),
+        .schedule = clamp(schedule),
+        .copy = clamp(copy),
+        .sync = clamp(p->fence_ps + (dma_wide_t)w->completions * p->observe_ps),
+    };
+}
+
 dma_gpu_phases_t dma_gpu_phases(const dma_gpu_profile_t *p, const dma_gpu_work_t *w, bool prelaunch)
 {
-    dma_gpu_phases_t phases = {0};
-    dma_wide_t copy = w->own_ps;
-
     if (!w->queues) {
-        return phases;
+        return (dma_gpu_phases_t){0};
     }
-    if (prelaunch) {
-        phases.schedule = clamp(p->trigger_ps + (dma_wide_t)w->queues * p->armed_ps);
-    } else {
-        phases.control = clamp((dma_wide_t)w->packets * p->build_ps);
-        phases.schedule = clamp(p->fetch_ps + (dma_wide_t)w->queues * p->doorbell_ps);
+    if (prelaunch && w->queues > w->own_queues) {
+        return prelaunched(p, w);
     }
-    if (w->chain) {
-        copy = dma_wide_max(copy, w->move_ps + (dma_wide_t)(w->chain - 1) * p->packet_ps);
-    }
-    phases.copy = clamp(copy + p->first_ps);
-    phases.sync = clamp(p->fence_ps + (dma_wide_t)w->completions * p->observe_ps);
-    return phases;
+    return (dma_gpu_phases_t){
+        .control = clamp((dma_wide_t)w->packets * p->build_ps),
+        .schedule = clamp(p->fetch_ps + (dma_wide_t)w->queues * p->doorbell_ps),
+        .copy = clamp(copy_ps(p, w, 0)),
+        .sync = clamp(p->fence_ps + (dma_wide_t)w->completions * p->observe_ps),
+    };
 }
 
 uint64_t dma_gpu_phases_sum(const dma_gpu_phases_t *phases)

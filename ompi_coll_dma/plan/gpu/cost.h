@@ -4,7 +4,7 @@
  *
  * A call has four phases that follow each other. Its cost is their sum:
  *
- *     control    a processor writes packets                  prelaunched: 0, they were written before the call
+ *     control    a processor writes packets                  prelaunched: see below
  *     schedule   doorbells, until the last queue has begun   prelaunched: the trigger, until every queue has seen it
  *     copy       the packets of the busiest queue
  *     sync       that queue writes its completion, and processors observe all completions
@@ -13,9 +13,18 @@
  * trigger.
  *
  * dma_gpu_work counts the work of a process that drives one GPU: the process writes the packets of its own queues, and
- * observes its own queues and those that write into its memory. The published measurements that the built-in profile is
- * fitted to were made by one process that drives all GPUs; tools/fit_model.c counts that case and computes the phases
- * with the functions below.
+ * observes its own queues and those that write into its memory. Its prelaunched calls take more than those of the published
+ * measurements that the built-in profile is fitted to, where one process drives all GPUs and nothing can be taken back:
+ *
+ *     - Each queue has one more packet, the COND_EXE with which a program is revoked (engine/sdma/arm.c). The queues execute
+ *       theirs at the same time. Nobody has measured it: it counts as packet_ps, which is what any further packet takes. It
+ *       reads a word of host memory, so that may be too little.
+ *     - The last rank to start writes a trigger for each rank. A store to a line that another processor polls is counted as
+ *       observe_ps, since that is the time in which a line goes from one to another.
+ *     - The own block is not prelaunched: its packet and doorbell are written while the engines see their triggers.
+ *     - The packets of the next start are written while the engines copy. Only what takes longer than the engines is "control".
+ *
+ * tools/fit_model.c counts the work of one process for all, and computes the phases with the functions below.
  *
  * The model leaves out the entry of the ranks before the first copy, because it takes the same time for every
  * variant.
@@ -56,6 +65,11 @@ typedef struct dma_gpu_work {
     uint64_t chain;       /* packets on the busiest queue */
     dma_wide_t move_ps;   /* what the busiest engine or link needs to move its bytes */
     dma_wide_t own_ps;    /* the same for the queue of the own block; 0: there is none */
+    /* Of prelaunched calls: */
+    uint64_t own_queues; /* of `queues`, which are not prelaunched */
+    uint64_t conditions; /* packets in front of the first copy of a queue */
+    uint64_t triggers;   /* that are written after the first */
+    bool rearms; /* the process writes the packets of the next call, one more for each queue, while engines copy */
 } dma_gpu_work_t;
 
 /* Picoseconds. No profile and no size makes them wrap: UINT64_MAX stands for everything above. */

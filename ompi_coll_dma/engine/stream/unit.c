@@ -1,0 +1,106 @@
+/* A unit of the stream engine: see unit.h. */
+#include "engine/stream/unit.h"
+
+#include <stdlib.h>
+
+static void destroy_streams(dma_stream_unit_t *unit)
+{
+    for (int i = 0; i < DMA_STREAMS; i++) {
+        if (unit->streams[i]) {
+            (void)unit->rt->stream_destroy(unit->streams[i]);
+        }
+    }
+}
+
+static dma_status_t make_streams(dma_stream_unit_t *unit)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = unit->rt->enter(unit->device, &scope);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    for (int i = 0; i < DMA_STREAMS && status == DMA_OK; i++) {
+        status = unit->rt->stream_create(&unit->streams[i]);
+        if (status != DMA_OK) {
+            unit->streams[i] = NULL;
+        }
+    }
+    if (status != DMA_OK) {
+        destroy_streams(unit);
+    }
+    unit->rt->leave(&scope);
+    return status;
+}
+
+dma_status_t dma_stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t **result, char *why)
+{
+    dma_stream_unit_t *unit = calloc(1, sizeof(*unit));
+    dma_status_t status;
+
+    if (!unit) {
+        return dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_memory, NULL);
+    }
+    unit->rt = config->rt;
+    unit->device = config->device;
+    unit->counters = config->counters;
+    unit->budget = config->budget;
+    unit->writes = config->rt->write32 != NULL;
+    if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
+        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_own_copy, NULL);
+    } else if ((status = make_streams(unit)) != DMA_OK) {
+        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_runtime, dma_gpu_error());
+    }
+    if (status != DMA_OK) {
+        free(unit);
+        return status;
+    }
+    if (!unit->writes) {
+        dma_gpu_count(unit->counters, DMA_STREAM_EVENTS, 1);
+    }
+    pthread_mutex_init(&unit->lock, NULL);
+    *result = (dma_gpu_unit_t *)unit;
+    return DMA_OK;
+}
+
+void dma_stream_close(dma_gpu_unit_t *handle)
+{
+    dma_stream_unit_t *unit = (dma_stream_unit_t *)handle;
+    dma_gpu_scope_t scope;
+
+    /* otherwise the application has shut the runtime down, which destroys our streams and memory */
+    if (unit->rt->enter_to_release(unit->device, &scope) == DMA_OK) {
+        destroy_streams(unit);
+        dma_stream_clock_destroy(&unit->clock, unit->rt);
+        if (unit->temp) {
+            (void)unit->rt->free(unit->temp);
+        }
+        unit->rt->leave(&scope);
+    }
+    dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, unit->temp_bytes);
+    pthread_mutex_destroy(&unit->lock);
+    free(unit);
+}
+
+dma_status_t dma_stream_allocate_temp(dma_stream_unit_t *unit)
+{
+    uint64_t bytes = 2 * DMA_WORK_TEMP;
+    dma_status_t status;
+
+    do {
+        bytes /= 2;
+        if (bytes == DMA_WORK_LEAST) {
+            dma_budget_force(unit->budget, DMA_BUDGET_DEVICE, bytes);
+        } else if (!dma_budget_take(unit->budget, DMA_BUDGET_DEVICE, bytes)) {
+            status = DMA_ERR_NOMEM;
+            continue;
+        }
+        if ((status = unit->rt->alloc(bytes, &unit->temp)) == DMA_OK) {
+            unit->temp_bytes = bytes;
+            return DMA_OK;
+        }
+        dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, bytes);
+    } while (status == DMA_ERR_NOMEM && bytes > DMA_WORK_LEAST);
+    unit->temp = 0;
+    return status;
+}

@@ -1,0 +1,66 @@
+#!/bin/bash
+# doors.sh [BUILD]: the emulated node at the kernel's calls, below the ROCm that is installed, with its own thunk: AMD's library or
+# what of it is inside ROCr. ROCm finds the GPUs, HIP programs run, and collectives are right on queues from the kernel, on
+# those that are chosen without being asked for, and on the runtime's copies; with registered host memory at the process's
+# own addresses and at others, with hidden GPUs, and with kernels on which queues cannot name their engine.
+set -euo pipefail
+# shellcheck source=test/device/common.sh
+. "$(dirname "$0")/../device/common.sh"
+bin=$build/test/emu
+export EMU_DOOR=kernel
+
+# agents PERSONA GPUS ISA: rocminfo lists that many GPUs
+agents() {
+    local found
+    found=$(node 10 "$2" "$1" rocminfo | grep -Ec "^  Name: +$3 ")
+    echo "$found agents"
+    [ "$found" = "$2" ] && silent
+}
+
+hip() {
+    node 20 "$2" "$1" "$bin/hip" && silent
+}
+
+# collects GPUS PERSONA RANKS WHAT ARGS...: the data is right, and each rank says that WHAT serves its device
+collects() {
+    job 20 "$1" "$2" "$3" --mca coll_dma_verbose 2 "${@:5}" "$bin/collective" >"$work/out" 2>&1 || {
+        tail -n 20 "$work/out"
+        return 1
+    }
+    grep -a 'is served by' "$work/out"
+    [ "$(grep -ac "is served by the engine $4" "$work/out")" = "$3" ] && grep -aq 'data right' "$work/out" && silent
+}
+
+# sweeps GPUS PERSONA CASES ARGS...: random collectives, each on the engines
+sweeps() {
+    job $((60 + $3)) "$1" "$2" "$1" "${@:4}" "$build/test/mpi/sweep" -s 7 -n "$3" -w 300 -m 65536 -D device -P >"$work/out" 2>&1 || {
+        tail -n 20 "$work/out"
+        return 1
+    }
+    grep -aE 'FAILED|passed' "$work/out" && silent
+}
+
+# ROCm 5.2 does not know MI300X: not its instructions, nor how large a queue's memory is.
+gpu=mi300x isa=gfx942
+# shellcheck source=/dev/null
+. "$build/config/build.env"
+case " $dma_emu_doors " in
+*' thunk '*) gpu=mi250x isa=gfx90a ;;
+esac
+kfd=(--mca coll_dma_queues kfd)
+
+ok 'rocminfo lists 8 GPUs' agents $gpu 8 $isa
+ok 'rocminfo lists 2 MI250X' agents mi250x 2 gfx90a
+# shellcheck disable=SC2016
+ok 'rocminfo does not list hidden GPUs' env EMU_HIDE=0 bash -c '[ "$("$@" | grep -Ec "^  Name: +gfx")" = 3 ]' - \
+    "$root/with-build" --build "$build" --gpus 4 rocminfo
+ok 'HIP programs run' hip $gpu 2
+EMU_SVM=0 ok 'HIP programs run where host memory has other addresses on GPUs' hip mi250x 2
+ok 'collectives on queues from the kernel' collects 4 $gpu 4 'sdma: queues from kfd, on engines by number' "${kfd[@]}"
+ok 'collectives on queues that nobody has chosen' collects 2 $gpu 2 'sdma: queues from kfd, on engines by number'
+ok 'collectives on copies of the runtime' collects 2 mi250x 2 stream --mca coll_dma_engine stream
+EMU_SVM=0 ok 'the same where host memory has other addresses on GPUs' collects 2 $gpu 2 'sdma: queues from kfd' "${kfd[@]}"
+EMU_HIDE=0 ok 'the same with a hidden GPU' collects 3 $gpu 2 'sdma: queues from kfd' "${kfd[@]}"
+EMU_KFD_MINOR=14 ok 'the same where queues cannot name their engine' collects 2 mi250x 2 'sdma: queues from kfd' "${kfd[@]}"
+ok 'random collectives' sweeps 3 $gpu 8 "${kfd[@]}"
+finish

@@ -1,0 +1,403 @@
+/*
+ * The kernel's calls for memory; see kfd.h.
+ *
+ * A handle is the GPU's id above a number, which counts the memory of this process. What is behind it is a file in memory,
+ * whose name says on which GPU it is and how it was made:
+ *
+ *     emu-bo gpu FLAGS          gpu: -1 for the host
+ *
+ * so that it stays known when it is passed to another process as a dma-buf. A render node shows it at an offset of its own.
+ * A handle of AMD's own IPC calls is
+ *
+ *     0 pid   1 file descriptor   2 inode   3 flags of the exporter's library
+ *
+ * The importer opens the exporter's file; the inode tells a descriptor that has since become another file. The memory lives as
+ * long as anybody has it; a new import needs the exporter's allocation, as with the driver.
+ */
+#include "kfd.h"
+
+#include "config.h"
+#include "persona.h"
+#include "process.h"
+#include "report.h"
+#include "vm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+    VRAM = 1 << 0,
+    GTT = 1 << 1,
+    USERPTR = 1 << 2,
+    DOORBELL = 1 << 3,
+    MMIO_REMAP = 1 << 4,
+    KINDS = VRAM | GTT | USERPTR | DOORBELL | MMIO_REMAP,
+    EXECUTABLE = 1 << 30,
+    HOST = -1,
+    OBJECTS_STEP = 256,
+    OFFSET_BITS = 40, /* of an object's part of a render node: more than any GPU has memory */
+    NAME = 128,
+};
+#define WRITABLE (1u << 31)
+
+/* Memory by its number, from 1 on. */
+struct object {
+    bool there, has_space; /* has_space: there is a range of vm.h for it */
+    uint64_t va, bytes;
+    uint32_t flags;
+    int gpu; /* whose memory it is, or HOST */
+    int fd;  /* without a range, else the range's */
+};
+
+static struct {
+    struct object *objects;
+    uint32_t count;
+    uint64_t vram[EMU_MAX_GPUS]; /* bytes of this process */
+} memory;                        /* under the lock of vm.h */
+
+/* With the lock, as all here that have no comment about it. */
+static struct object *object_of(uint64_t handle)
+{
+    uint32_t number = (uint32_t)handle;
+    return number > 0 && number <= memory.count && memory.objects[number - 1].there ? &memory.objects[number - 1]
+                                                                                    : NULL;
+}
+
+static struct emu_range *range_of(const struct object *object)
+{
+    return object->has_space ? emu_vm_find(object->va) : NULL;
+}
+
+/* A free number, or 0 without memory. */
+static uint32_t take_number(void)
+{
+    for (uint32_t i = 0; i < memory.count; i++)
+        if (!memory.objects[i].there)
+            return i + 1;
+    struct object *more = realloc(memory.objects, (memory.count + OBJECTS_STEP) * sizeof *more);
+    if (!more)
+        return 0;
+    memset(more + memory.count, 0, OBJECTS_STEP * sizeof *more);
+    memory.objects = more;
+    memory.count += OBJECTS_STEP;
+    return memory.count - OBJECTS_STEP + 1;
+}
+
+static int gpu_of(uint32_t gpu_id)
+{
+    uint32_t node = emu_kfd_node(gpu_id);
+    return node ? emu_gpu_of(node) : HOST;
+}
+
+static uint32_t gpu_id_of(int gpu)
+{
+    return emu_persona_gpu_id(emu_config()->persona, gpu);
+}
+
+static uint64_t offset_of(uint32_t number)
+{
+    return KFD_OFFSET_MEMORY + ((uint64_t)number << OFFSET_BITS);
+}
+
+/* Without the lock. */
+static int make_file(int gpu, uint32_t flags, uint64_t bytes)
+{
+    char name[NAME];
+    snprintf(name, sizeof name, "emu-bo %d %#x", gpu, flags);
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd >= 0 && ftruncate(fd, (off_t)bytes)) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+/* What the name of a file says; false if it is none of ours. Without the lock. */
+static bool read_name(int fd, int *gpu, uint32_t *flags, uint64_t *bytes)
+{
+    char path[64], name[NAME];
+    struct stat file;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(path, name, sizeof name - 1);
+    if (length < 0 || fstat(fd, &file))
+        return false;
+    name[length] = '\0';
+    *bytes = (uint64_t)file.st_size;
+    return sscanf(name, "/memfd:emu-bo %d %x", gpu, flags) == 2 && *gpu >= HOST && *gpu < emu_config()->gpus;
+}
+
+/* Attributes of the process's own pages that are gone are still there: they give way to new memory. */
+static bool is_free(uint64_t va, uint64_t bytes)
+{
+    emu_kfd_svm_forget(va, bytes);
+    return !emu_vm_find_overlap(va, bytes);
+}
+
+/* Takes fd over, also on failure. va 0: the object has no addresses, until another call gives it some. 0 or an errno. */
+static int add(uint64_t va, void *user, int fd, uint64_t bytes, int gpu, uint32_t flags, uint32_t *number)
+{
+    struct emu_range *range = NULL;
+    *number = take_number();
+    int error = *number == 0 ? ENOMEM : va && !is_free(va, bytes) ? EINVAL : 0;
+    if (error) {
+        if (fd >= 0)
+            close(fd);
+        return error;
+    }
+    if (va && !(range = emu_vm_add_lent(va, user, fd, bytes)))
+        return ENOMEM;
+    if (range) {
+        range->node = gpu == HOST ? 0 : emu_node_of(gpu);
+        range->flags = flags;
+        range->read_only = !(flags & WRITABLE);
+        range->executable = (flags & EXECUTABLE) != 0;
+    }
+    memory.objects[*number - 1] = (struct object){
+        .there = true, .has_space = range, .va = va, .bytes = bytes, .flags = flags, .gpu = gpu, .fd = fd};
+    if (flags & VRAM && gpu != HOST)
+        memory.vram[gpu] += bytes;
+    return 0;
+}
+
+/* One kind, and what goes with it. */
+static bool is_sound(const struct kfd_alloc *args)
+{
+    uint32_t kind = args->flags & KINDS;
+    return kind && !(kind & (kind - 1)) && args->bytes > 0 && args->bytes % KFD_PAGE == 0 && args->va % KFD_PAGE == 0 &&
+           (kind != USERPTR || (args->mmap_offset && args->mmap_offset % KFD_PAGE == 0)) &&
+           (kind != MMIO_REMAP || args->bytes == KFD_PAGE);
+}
+
+int emu_kfd_alloc(struct kfd_alloc *args)
+{
+    int gpu = gpu_of(args->gpu_id), fd = -1, error;
+    uint32_t number;
+    if (gpu == HOST || !is_sound(args))
+        return EINVAL;
+    bool is_vram = args->flags & VRAM, is_user = args->flags & USERPTR;
+    /* For our own rings; the runtimes' memory is there. */
+    if (is_user && args->va == args->mmap_offset && emu_config()->kfd_refuses == EMU_KFD_MEMORY)
+        return ENOMEM;
+    if (is_vram && args->bytes > emu_config()->persona->vram_bytes - memory.vram[gpu])
+        return ENOMEM;
+    if (!is_user && (fd = make_file(is_vram ? gpu : HOST, args->flags, args->bytes)) < 0)
+        return ENOMEM;
+    emu_vm_lock();
+    error = add(args->va, is_user ? (void *)(uintptr_t)args->mmap_offset : NULL, fd, args->bytes, is_vram ? gpu : HOST,
+                args->flags, &number);
+    emu_vm_unlock();
+    if (error)
+        return error;
+    args->handle = (uint64_t)args->gpu_id << 32 | number;
+    args->mmap_offset = args->flags & DOORBELL ? KFD_OFFSET_DOORBELL | KFD_OFFSET_GPU(args->gpu_id) : offset_of(number);
+    return 0;
+}
+
+/* What a GPU still has is not freed. */
+int emu_kfd_free(uint64_t handle)
+{
+    emu_vm_lock();
+    struct object *object = object_of(handle);
+    struct emu_range *range = object ? range_of(object) : NULL;
+    int error = !object ? EINVAL : range && (range->queues || range->mapped_count) ? EBUSY : 0;
+    if (!error) {
+        if (object->flags & VRAM && object->gpu != HOST)
+            memory.vram[object->gpu] -= object->bytes;
+        if (range)
+            emu_vm_remove(range);
+        else if (object->fd >= 0)
+            close(object->fd);
+        object->there = false;
+    }
+    emu_vm_unlock();
+    return error;
+}
+
+int emu_kfd_map_memory(struct kfd_map *args, bool mapped)
+{
+    const uint32_t *ids = (const uint32_t *)(uintptr_t)args->gpu_ids;
+    uint32_t nodes[EMU_MAX_NODES], count = 0;
+    if (args->n_gpus == 0 || args->n_gpus > EMU_MAX_GPUS || args->n_success > args->n_gpus)
+        return EINVAL;
+    for (uint32_t i = args->n_success; i < args->n_gpus; i++)
+        if (!(nodes[count++] = emu_kfd_node(ids[i])))
+            return EINVAL;
+    emu_vm_lock();
+    struct object *object = object_of(args->handle);
+    struct emu_range *range = object ? range_of(object) : NULL;
+    int error = !range ? EINVAL : !mapped && range->queues ? EBUSY : 0;
+    if (!error && mapped)
+        emu_vm_map_more(range, nodes, count);
+    else if (!error)
+        emu_vm_unmap(range, nodes, count);
+    emu_vm_unlock();
+    args->n_success = error ? args->n_success : args->n_gpus;
+    return error;
+}
+
+int emu_kfd_file_at(uint64_t offset, uint64_t bytes, off_t *at)
+{
+    int fd = -1;
+    if (offset < KFD_OFFSET_MEMORY)
+        return -1;
+    *at = (off_t)((offset - KFD_OFFSET_MEMORY) & ((1ull << OFFSET_BITS) - 1));
+    emu_vm_lock_read();
+    const struct object *object = object_of((offset - KFD_OFFSET_MEMORY) >> OFFSET_BITS);
+    if (object && (uint64_t)*at + bytes <= (object->bytes + KFD_PAGE - 1) / KFD_PAGE * KFD_PAGE)
+        fd = object->fd;
+    emu_vm_unlock();
+    return fd;
+}
+
+void *emu_kfd_memory(uint64_t handle, uint64_t bytes)
+{
+    emu_vm_lock_read();
+    const struct object *object = object_of(handle);
+    const struct emu_range *range = object && object->bytes >= bytes ? range_of(object) : NULL;
+    void *host = range ? range->host : NULL;
+    emu_vm_unlock();
+    return host;
+}
+
+int emu_kfd_file_of(uint64_t handle)
+{
+    emu_vm_lock_read();
+    const struct object *object = object_of(handle);
+    int fd = object && object->fd >= 0 ? fcntl(object->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    emu_vm_unlock();
+    return fd;
+}
+
+int emu_kfd_available(struct kfd_available *args)
+{
+    int gpu = gpu_of(args->gpu_id);
+    if (gpu == HOST)
+        return EINVAL;
+    emu_vm_lock_read();
+    args->bytes = emu_config()->persona->vram_bytes - memory.vram[gpu];
+    emu_vm_unlock();
+    return 0;
+}
+
+int emu_kfd_dmabuf_info(struct kfd_dmabuf_info *args)
+{
+    int gpu;
+    if (!read_name(args->fd, &gpu, &args->flags, &args->bytes))
+        return EINVAL;
+    /* Memory of the host is on the GPU that it was allocated for; the first one. */
+    gpu = gpu == HOST ? emu_gpu_of(1) : gpu;
+    if (!emu_node_of(gpu))
+        return EINVAL;
+    args->gpu_id = gpu_id_of(gpu);
+    args->metadata_bytes = 0;
+    return 0;
+}
+
+/* Another process's memory, and a GPU's that this one may not open, is refused. Takes fd over. */
+static int import(int fd, uint64_t va, uint32_t gpu_id, uint64_t *handle, uint64_t *mmap_offset)
+{
+    int gpu, error;
+    uint32_t flags, number;
+    uint64_t bytes;
+    if (!read_name(fd, &gpu, &flags, &bytes) || gpu_of(gpu_id) == HOST) {
+        close(fd);
+        return EINVAL;
+    }
+    if (gpu != HOST && !emu_node_of(gpu)) {
+        close(fd);
+        emu_note("import of memory of a GPU that this process may not open");
+        return EINVAL;
+    }
+    emu_vm_lock();
+    /* What is imported is counted where it was allocated. */
+    error = add(va, NULL, fd, bytes, gpu, flags & ~(uint32_t)VRAM, &number);
+    struct emu_range *range = error ? NULL : range_of(&memory.objects[number - 1]);
+    if (range)
+        range->kind = EMU_IMPORTED;
+    emu_vm_unlock();
+    if (error)
+        return error;
+    *handle = (uint64_t)gpu_id << 32 | number;
+    *mmap_offset = offset_of(number);
+    return 0;
+}
+
+static bool refused_as_asked(void)
+{
+    static atomic_int imports;
+    int limit = emu_config()->fail_import_after;
+    bool refused = limit >= 0 && atomic_fetch_add(&imports, 1) >= limit;
+    if (refused)
+        emu_note("import of an IPC handle fails, as asked for");
+    return refused;
+}
+
+int emu_kfd_import_dmabuf(struct kfd_import_dmabuf *args)
+{
+    uint64_t offset;
+    if (refused_as_asked())
+        return ENOMEM;
+    int fd = fcntl(args->fd, F_DUPFD_CLOEXEC, 0);
+    return fd < 0 ? EBADF : import(fd, args->va, args->gpu_id, &args->handle, &offset);
+}
+
+int emu_kfd_export_dmabuf(struct kfd_export_dmabuf *args)
+{
+    args->fd = emu_kfd_file_of(args->handle);
+    return args->fd < 0 ? EINVAL : 0;
+}
+
+/* Why an object is not to be shared by IPC, or NULL. The driver would share host memory; kernels were crashed by it. */
+static const char *not_shared(const struct object *object)
+{
+    const struct emu_range *range = range_of(object);
+    return object->fd < 0                         ? "registered host memory"
+           : range && range->kind == EMU_IMPORTED ? "imported memory"
+           : object->gpu == HOST || !range        ? "host memory"
+                                                  : NULL;
+}
+
+int emu_kfd_ipc_export(struct kfd_ipc_export *args)
+{
+    struct stat file;
+    emu_vm_lock_read();
+    const struct object *object = object_of(args->handle);
+    const char *wrong = object ? not_shared(object) : "no memory of the node";
+    int error = wrong ? EINVAL : fstat(object->fd, &file) ? errno : 0;
+    if (!error) {
+        args->share[0] = (uint32_t)getpid();
+        args->share[1] = (uint32_t)object->fd;
+        args->share[2] = (uint32_t)file.st_ino;
+        args->share[3] = args->flags;
+    }
+    emu_vm_unlock();
+    if (wrong)
+        emu_violation("ipc-kind", "export of a handle %#llx: %s", (unsigned long long)args->handle, wrong);
+    return error;
+}
+
+int emu_kfd_ipc_import(struct kfd_ipc_import *args)
+{
+    char path[64];
+    struct stat file;
+    if (refused_as_asked())
+        return ENOMEM;
+    snprintf(path, sizeof path, "/proc/%u/fd/%u", args->share[0], args->share[1]);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &file) || (uint32_t)file.st_ino != args->share[2]) {
+        if (fd >= 0)
+            close(fd);
+        emu_note("import of memory that process %u does not have any more", args->share[0]);
+        return EINVAL;
+    }
+    args->flags = args->share[3];
+    return import(fd, args->va, args->gpu_id, &args->handle, &args->mmap_offset);
+}

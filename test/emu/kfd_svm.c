@@ -1,0 +1,195 @@
+/*
+ * Memory of the process's own that GPUs reach by its own addresses, because attributes say so; see kfd.h. That is how ROCr
+ * from 6.0 on registers host memory.
+ *
+ * Only who may access it is modelled. No page migrates, and none is replayed: what was not made accessible faults. A call
+ * splits the ranges at its ends, covers what lies between, and joins what is then the same again. Ranges stay when the
+ * process gives their addresses back, until somebody else wants these.
+ */
+#include "kfd.h"
+
+#include "process.h"
+#include "vm.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum { SET = 0, GET = 1 };
+
+enum {
+    PREFERRED,
+    PREFETCH,
+    ACCESS,
+    ACCESS_IN_PLACE,
+    NO_ACCESS,
+    SET_FLAGS,
+    CLEAR_FLAGS,
+    GRANULARITY,
+    HOST_ACCESS = 1,
+    READ_ONLY = 8,
+    EXECUTE = 0x10,
+    DEFAULT_GRANULARITY = 9,
+};
+
+#define NO_PLACE UINT32_MAX
+
+static bool split_at(uint64_t at)
+{
+    struct emu_range *range = emu_vm_find(at);
+    return !range || !range->svm || range->va == at || emu_vm_split(range, at);
+}
+
+/* Makes all of it ranges of this kind; false without memory, or where there is other memory. */
+static bool cover(uint64_t start, uint64_t end)
+{
+    if (!split_at(start) || !split_at(end))
+        return false;
+    for (uint64_t at = start; at < end;) {
+        struct emu_range *range = emu_vm_find_overlap(at, end - at);
+        uint64_t next = range ? range->va : end;
+        if (range && !range->svm)
+            return false;
+        if (next > at) {
+            range = emu_vm_add_lent(at, (void *)(uintptr_t)at, -1, next - at);
+            if (!range)
+                return false;
+            range->svm = true;
+            range->flags = HOST_ACCESS;
+        }
+        at = range->va + range->bytes;
+    }
+    return true;
+}
+
+static bool same(const struct emu_range *one, const struct emu_range *other)
+{
+    bool is = one->flags == other->flags && one->queues == 0 && other->queues == 0 &&
+              one->mapped_count == other->mapped_count;
+    for (uint32_t i = 0; is && i < one->mapped_count; i++)
+        is = emu_vm_is_mapped(other, one->mapped[i]);
+    return is;
+}
+
+/* Joins the range at an address with the one before it. */
+static void join_at(uint64_t at)
+{
+    struct emu_range *second = emu_vm_find(at), *first = emu_vm_find(at - 1);
+    if (!first || !second || first == second || !first->svm || !second->svm || !same(first, second))
+        return;
+    uint64_t bytes = second->bytes;
+    emu_vm_remove(second);
+    first->bytes += bytes;
+    first->user_bytes += bytes;
+}
+
+static int set_one(struct emu_range *range, const struct kfd_svm_attribute *attribute)
+{
+    uint32_t node;
+    switch (attribute->type) {
+    case ACCESS:
+    case ACCESS_IN_PLACE:
+    case NO_ACCESS:
+        if (!(node = emu_kfd_node(attribute->value)))
+            return EINVAL;
+        if (attribute->type == NO_ACCESS)
+            emu_vm_unmap(range, &node, 1);
+        else
+            emu_vm_map_more(range, &node, 1);
+        return 0;
+    case SET_FLAGS:
+        range->flags |= attribute->value;
+        break;
+    case CLEAR_FLAGS:
+        range->flags &= ~attribute->value;
+        break;
+    case PREFERRED:
+    case PREFETCH:
+    case GRANULARITY:
+        break;
+    default:
+        return EINVAL;
+    }
+    range->read_only = (range->flags & READ_ONLY) != 0;
+    range->executable = (range->flags & EXECUTE) != 0;
+    return 0;
+}
+
+static int set(const struct kfd_svm *args)
+{
+    uint64_t end = args->start + args->bytes;
+    int error = 0;
+    if (!cover(args->start, end))
+        return EINVAL;
+    for (uint64_t at = args->start; at < end && !error;) {
+        struct emu_range *range = emu_vm_find(at);
+        for (uint32_t i = 0; i < args->n_attributes && !error; i++)
+            error = set_one(range, &args->attributes[i]);
+        at = range->va + range->bytes;
+    }
+    join_at(end);
+    for (uint64_t at = end; !error && at > args->start; at = emu_vm_find(at - 1)->va)
+        join_at(at);
+    join_at(args->start);
+    return error;
+}
+
+/* What is true for all of it. */
+static int get(struct kfd_svm *args)
+{
+    uint64_t end = args->start + args->bytes;
+    uint32_t all = UINT32_MAX, any = 0;
+    for (uint64_t at = args->start; at < end;) {
+        const struct emu_range *range = emu_vm_find(at);
+        uint32_t flags = range && range->svm ? range->flags : 0;
+        all &= flags;
+        any |= flags;
+        at = range ? range->va + range->bytes : at + KFD_PAGE;
+    }
+    for (uint32_t i = 0; i < args->n_attributes; i++) {
+        struct kfd_svm_attribute *attribute = &args->attributes[i];
+        uint32_t node = 0;
+        const struct emu_range *range = emu_vm_find(args->start);
+        switch (attribute->type) {
+        case PREFERRED:
+        case PREFETCH:
+            attribute->value = NO_PLACE;
+            break;
+        case ACCESS:
+            if (!(node = emu_kfd_node(attribute->value)))
+                return EINVAL;
+            attribute->type = range && range->svm && emu_vm_is_mapped(range, node) ? ACCESS : NO_ACCESS;
+            break;
+        case SET_FLAGS:
+            attribute->value = all;
+            break;
+        case CLEAR_FLAGS:
+            attribute->value = ~any;
+            break;
+        case GRANULARITY:
+            attribute->value = DEFAULT_GRANULARITY;
+            break;
+        default:
+            return EINVAL;
+        }
+    }
+    return 0;
+}
+
+int emu_kfd_svm(struct kfd_svm *args)
+{
+    if (args->start % KFD_PAGE || args->bytes % KFD_PAGE || args->bytes == 0 || args->start + args->bytes < args->start)
+        return EINVAL;
+    emu_vm_lock();
+    int error = args->op == SET ? set(args) : args->op == GET ? get(args) : EINVAL;
+    emu_vm_unlock();
+    return error;
+}
+
+void emu_kfd_svm_forget(uint64_t va, uint64_t bytes)
+{
+    struct emu_range *range;
+    if (!split_at(va) || !split_at(va + bytes))
+        return;
+    while ((range = emu_vm_find_overlap(va, bytes)) && range->svm)
+        emu_vm_remove(range);
+}

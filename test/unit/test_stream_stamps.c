@@ -1,0 +1,295 @@
+/*
+ * Times of streams (engine/stream/stamps.h) on the fake runtime, whose clock the test can move on: when a stream gets to its
+ * copies and has done them, over hours and over pauses; whole collectives whose traces have them; calls of the runtime that
+ * fail; and that a communicator without a trace makes no timed event.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "device/device.h"
+#include "engine/stream/stamps.h"
+#include "libgpu_fake_internal.h"
+#include "libstream.h"
+#include "libunit.h"
+#include "trace/file.h"
+
+/* ---- the clock ---- */
+
+static dma_gpu_runtime_t *rt;
+static dma_gpu_stream_t *streams[DMA_STREAMS];
+static dma_gpu_scope_t scope;
+static dma_stream_stamps_t stamps;
+static dma_stream_clock_t tick_clock;
+
+static void begin(void)
+{
+    rt = stream_machine(0);
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
+    for (int i = 0; i < DMA_STREAMS; i++) {
+        ck_assert_int_eq(rt->stream_create(&streams[i]), DMA_OK);
+    }
+    tick_clock = (dma_stream_clock_t){0};
+    dma_stream_stamps_init(&stamps, rt, true);
+}
+
+/* `refused`: events that were not made. */
+static void end(unsigned refused)
+{
+    dma_stream_stamps_destroy(&stamps);
+    dma_stream_clock_destroy(&tick_clock, rt);
+    for (int i = 0; i < DMA_STREAMS; i++) {
+        ck_assert_int_eq(rt->stream_destroy(streams[i]), DMA_OK);
+    }
+    rt->leave(&scope);
+    ck_assert_uint_eq(fake_gpu_calls("event_create_timed"), fake_gpu_calls("event_destroy") + refused);
+    fake_gpu_stop();
+}
+
+/* A run whose copies take `ns`, by the clock of the device. False: it has no times. */
+static bool run(dma_stream_which_t which, double ns, uint64_t ticks[2])
+{
+    static char to[8], from[8];
+
+    dma_stream_stamps_begin(&stamps, false);
+    dma_stream_stamps_put_before(&stamps, which, streams[which]);
+    ck_assert_int_eq(rt->stream_sync(streams[which]), DMA_OK);
+    fake_gpu_pass(ns);
+    ck_assert_int_eq(rt->copy_async(streams[which], (uintptr_t)to, (uintptr_t)from, 8), DMA_OK);
+    dma_stream_stamps_put_after(&stamps, which, streams[which]);
+    ck_assert_int_eq(rt->stream_sync(streams[which]), DMA_OK);
+    return dma_stream_stamps_read(&stamps, &tick_clock, which, ticks);
+}
+
+/* Ticks of 10 ns against what the fake knows. */
+START_TEST(hours)
+{
+    enum { RUNS = 20000 }; /* more than an hour */
+    uint64_t first[2], ticks[2];
+    double began, off, most = 0;
+
+    begin();
+    ck_assert(run(DMA_STREAM_PUSHES, 1e6, first));
+    began = stamps.after[DMA_STREAM_PUSHES]->ns;
+    for (int i = 0; i < RUNS; i++) {
+        dma_stream_which_t which = i % 2 ? DMA_STREAM_OWN : DMA_STREAM_PUSHES;
+
+        fake_gpu_pass(200e6);
+        ck_assert(run(which, 50e3, ticks));
+        off = fabs(10.0 * (double)(ticks[1] - first[1]) - (stamps.after[which]->ns - began));
+        most = off > most ? off : most;
+        ck_assert_double_ge(10.0 * (double)(ticks[1] - ticks[0]), 49e3);
+    }
+    /* a float of an hour in ms is exact to 250 us */
+    ck_assert_msg(most < 20e3, "the clock is off by %g us", most / 1e3);
+    end(0);
+}
+END_TEST
+
+/* What is not read is not taken for a later run's. */
+START_TEST(nothing_is_left_over)
+{
+    uint64_t ticks[2];
+
+    begin();
+    ck_assert(run(DMA_STREAM_OWN, 1e3, ticks));
+    ck_assert(!dma_stream_stamps_read(&stamps, &tick_clock, DMA_STREAM_OWN, ticks));
+    dma_stream_stamps_put_before(&stamps, DMA_STREAM_OWN, streams[DMA_STREAM_OWN]);
+    dma_stream_stamps_put_after(&stamps, DMA_STREAM_OWN, streams[DMA_STREAM_OWN]);
+    dma_stream_stamps_begin(&stamps, false);
+    ck_assert(!dma_stream_stamps_read(&stamps, &tick_clock, DMA_STREAM_OWN, ticks));
+    /* a copy that was launched before its run began is that run's */
+    dma_stream_stamps_put_before(&stamps, DMA_STREAM_OWN, streams[DMA_STREAM_OWN]);
+    dma_stream_stamps_put_after(&stamps, DMA_STREAM_OWN, streams[DMA_STREAM_OWN]);
+    dma_stream_stamps_begin(&stamps, true);
+    ck_assert(dma_stream_stamps_read(&stamps, &tick_clock, DMA_STREAM_OWN, ticks));
+    end(0);
+}
+END_TEST
+
+START_TEST(failures_end_it)
+{
+    static const char *const calls[] = {"event_create_timed", "event_record"};
+    uint64_t ticks[2];
+
+    begin();
+    ck_assert(run(DMA_STREAM_PUSHES, 1e3, ticks));
+    fake_gpu_fail(calls[_i], 0, DMA_ERR_ENGINE);
+    ck_assert(!run(DMA_STREAM_OWN, 1e3, ticks));
+    ck_assert(!run(DMA_STREAM_PUSHES, 1e3, ticks));
+    end(_i == 0);
+}
+END_TEST
+
+START_TEST(a_time_that_is_not_told)
+{
+    uint64_t ticks[2];
+
+    begin();
+    ck_assert(run(DMA_STREAM_PUSHES, 1e3, ticks));
+    fake_gpu_fail("event_elapsed", 0, DMA_ERR_ENGINE);
+    ck_assert(!run(DMA_STREAM_PUSHES, 1e3, ticks));
+    ck_assert(run(DMA_STREAM_PUSHES, 1e3, ticks));
+    end(0);
+}
+END_TEST
+
+/* ---- in a trace ---- */
+
+enum { CALLS = 12, BYTES = 4096 };
+
+static char folder[] = "/tmp/dma_test_stamps.XXXXXX";
+
+static void body(rank_t *r)
+{
+    uint8_t *send = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BYTES);
+    uint8_t *recv = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BYTES * (size_t)r->n);
+    dma_side_t to = data_buffer(recv, BYTES), from = data_buffer(send, BYTES);
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    for (int i = 0; i < CALLS; i++) {
+        data_fill(send, (uint64_t)i, r->rank, BYTES);
+        must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "call %d", i);
+        data_check(r, recv, (uint64_t)i, BYTES);
+    }
+    threads_barrier(r);
+    fake_gpu_free(send);
+    fake_gpu_free(recv);
+}
+
+typedef struct found {
+    int stamps, early;
+    int64_t least, most; /* ns: the clock of the processor less that of the events lies between */
+} found_t;
+
+/* A program begins after it was given to the engine, and ends before its call does. */
+static void bound(found_t *f, const dma_trace_event_t *e, int64_t given, int64_t ended)
+{
+    int64_t low = given - 10 * (int64_t)e->a, high = ended - 10 * (int64_t)e->b;
+
+    ck_assert_uint_le(e->a, e->b);
+    f->least = f->stamps + f->early && f->least > low ? f->least : low;
+    f->most = f->stamps + f->early && f->most < high ? f->most : high;
+    f->stamps += e->kind == DMA_TRACE_STAMP;
+    f->early += e->kind == DMA_TRACE_EARLY;
+}
+
+/* What is in the file of a rank, which is removed. */
+static found_t find_stamps(int rank)
+{
+    static dma_trace_event_t e[4096];
+    int64_t begun[CALLS + 2] = {0}, given[CALLS + 2] = {0}, ended[CALLS + 2] = {0};
+    found_t found = {0};
+    dma_trace_head_t head;
+    char path[128];
+    FILE *file;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/%s.%d.trace", folder, THREADS_JOB, rank);
+    file = fopen(path, "r");
+    ck_assert_msg(file != NULL, "%s", path);
+    ck_assert_uint_eq(fread(&head, sizeof(head), 1, file), 1);
+    ck_assert_int_eq(fseek(file, (long)head.head_bytes, SEEK_SET), 0);
+    n = fread(e, sizeof(e[0]), 4096, file);
+    fclose(file);
+    for (size_t i = 0; i < n && e[i].kind != DMA_TRACE_NONE; i++) {
+        ck_assert(e[i].kind <= DMA_TRACE_TEXT || e[i].seq < CALLS + 2);
+        if (e[i].kind == DMA_TRACE_BEGIN) {
+            begun[e[i].seq] = (int64_t)e[i].at;
+        } else if (e[i].kind == DMA_TRACE_SUBMIT) {
+            given[e[i].seq] = (int64_t)e[i].at;
+        } else if (e[i].kind == DMA_TRACE_END) {
+            ended[e[i].seq] = (int64_t)e[i].at;
+        }
+    }
+    for (size_t i = 0; i < n && e[i].kind != DMA_TRACE_NONE; i++) {
+        if (e[i].kind == DMA_TRACE_STAMP || e[i].kind == DMA_TRACE_EARLY) {
+            bound(&found, &e[i], e[i].kind == DMA_TRACE_EARLY ? begun[e[i].seq] : given[e[i].seq], ended[e[i].seq]);
+        }
+    }
+    ck_assert_int_eq(unlink(path), 0);
+    /* 20 ns: ticks are whole numbers; and the fake's times are floats of milliseconds */
+    ck_assert_msg(found.least <= found.most + 200, "%ld ns", (long)(found.least - found.most));
+    return found;
+}
+
+static job_t traced_job(const char *way, bool traced)
+{
+    job_t job;
+
+    rt = stream_machine(50);
+    job = stream_job(3, body, rt, way);
+    strcpy(folder + sizeof(folder) - 7, "XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    job.params.trace = traced ? folder : NULL;
+    job.params.trace_bytes = 4 << 20;
+    return job;
+}
+
+/* All pushes of a run are one program, and the own block is another one, which may be early. */
+START_TEST(traces_have_them)
+{
+    static const char *const ways[] = {"copy", "graph", "echo"};
+    job_t job = traced_job(ways[_i], true);
+
+    threads_run(&job);
+    for (int r = 0; r < 3; r++) {
+        found_t found = find_stamps(r);
+
+        ck_assert_int_eq(found.stamps + found.early, _i == 2 ? CALLS : 2 * CALLS);
+        /* the graph is made when the addresses come again, and launched early from then on */
+        ck_assert_int_eq(found.early, _i == 1 ? CALLS - 2 : 0);
+    }
+    ck_assert_int_eq(rmdir(folder), 0);
+    ck_assert_uint_eq(fake_gpu_calls("event_create_timed"), fake_gpu_calls("event_destroy"));
+    fake_gpu_stop();
+}
+END_TEST
+
+START_TEST(traces_without_them)
+{
+    static const char *const calls[] = {"event_create_timed", "event_record", "event_elapsed", NULL};
+    job_t job = traced_job("copy", true);
+
+    if (calls[_i]) {
+        fake_gpu_fail(calls[_i], 5, DMA_ERR_ENGINE);
+    } else {
+        rt->event_create_timed = NULL;
+        rt->event_elapsed = NULL;
+    }
+    threads_run(&job);
+    for (int r = 0; r < 3; r++) {
+        ck_assert_int_le(find_stamps(r).stamps, calls[_i] ? 2 * CALLS : 0);
+    }
+    ck_assert_int_eq(rmdir(folder), 0);
+    fake_gpu_stop();
+}
+END_TEST
+
+START_TEST(no_trace_no_events)
+{
+    job_t job = traced_job("auto", false);
+
+    threads_run(&job);
+    ck_assert_uint_eq(fake_gpu_calls("event_create_timed"), 0);
+    ck_assert_uint_eq(fake_gpu_calls("event_elapsed"), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+    fake_gpu_stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stream_stamps");
+
+    unit_test(suite, hours, 60);
+    unit_test(suite, nothing_is_left_over, 20);
+    unit_loop(suite, failures_end_it, 0, 2, 20);
+    unit_test(suite, a_time_that_is_not_told, 20);
+    unit_loop(suite, traces_have_them, 0, 3, 60);
+    unit_loop(suite, traces_without_them, 0, 4, 60);
+    unit_test(suite, no_trace_no_events, 60);
+    return unit_main(suite);
+}
