@@ -77,10 +77,10 @@ static unsigned char byte_of(const lane_t *lane, int from, int to, int at)
                            at * 7 + seed_now);
 }
 
-/* Memory of HIP's devices only is not memory of the host as well. */
+/* Memory of a device need not be memory of the host as well. */
 static void write_memory(lane_t *lane, void *to, const void *from, size_t bytes)
 {
-    if (on_device && gpu.hip_copy) {
+    if (on_device) {
         gpu_copy(to, from, bytes, lane->stream);
         gpu_must(gpu.synchronize(lane->stream), "synchronize");
     } else {
@@ -257,6 +257,7 @@ static void *maker_main(void *arg)
 {
     lane_t *lane = arg;
 
+    gpu_enter(); /* its copies need the device of this rank */
     while (lane->made < are_free(lane)) {
         if (next(&lane->random, 6) == 0) {
             usleep(next(&lane->random, 300));
