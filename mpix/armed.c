@@ -84,3 +84,34 @@ int mpix_parted_ask_engines(mpix_parted_t *parted, uint64_t block, const uint64_
     free(asked);
     return code;
 }
+
+/* ---- words ---- */
+
+uint32_t *mpix_parted_ready(const mpix_parted_t *parted, unsigned round)
+{
+    return parted->words + (round & 1) * parted->bank_words;
+}
+
+uint32_t *mpix_parted_arrived(const mpix_parted_t *parted, unsigned round)
+{
+    const dma_parts_t *engines = parted->engines;
+
+    return engines && engines->in_kernels ? engines->arrived + (round & 1) * engines->arrived_distance
+                                          : mpix_parted_ready(parted, round) + parted->arrived_at;
+}
+
+/* What engines have written. Whoever sees our word sees the data. */
+void mpix_parted_copy_words(const mpix_parted_t *parted)
+{
+    const dma_parts_t *engines = parted->engines;
+    uint32_t *arrived = mpix_parted_arrived(parted, parted->round);
+
+    for (int i = 0; engines && !engines->in_kernels && i < parted->ranks * parted->rparts; i++) {
+        uint32_t was = 0;
+
+        if (__atomic_load_n(&engines->arrived[(parted->round & 1) * engines->arrived_distance + (size_t)i],
+                            __ATOMIC_ACQUIRE)) {
+            (void)__atomic_compare_exchange_n(&arrived[i], &was, 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+        }
+    }
+}

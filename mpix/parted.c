@@ -27,19 +27,6 @@ static struct {
          .self = MPI_COMM_NULL,
          .freed_key = MPI_KEYVAL_INVALID};
 
-uint32_t *mpix_parted_ready(const mpix_parted_t *parted, unsigned round)
-{
-    return parted->words + (round & 1) * parted->bank_words;
-}
-
-uint32_t *mpix_parted_arrived(const mpix_parted_t *parted, unsigned round)
-{
-    const dma_parts_t *engines = parted->engines;
-
-    return engines && engines->in_kernels ? engines->arrived + (round & 1) * engines->arrived_distance
-                                          : mpix_parted_ready(parted, round) + parted->arrived_at;
-}
-
 static void store(uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -48,21 +35,6 @@ static void store(uint32_t *word, uint32_t value)
 static uint32_t load(const uint32_t *word)
 {
     return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
-/* What engines have written. Whoever sees our word sees the data. */
-void mpix_parted_copy_words(const mpix_parted_t *parted)
-{
-    const dma_parts_t *engines = parted->engines;
-    uint32_t *arrived = mpix_parted_arrived(parted, parted->round);
-
-    for (int i = 0; engines && !engines->in_kernels && i < parted->ranks * parted->rparts; i++) {
-        uint32_t was = 0;
-
-        if (load(&engines->arrived[(parted->round & 1) * engines->arrived_distance + (size_t)i]) != 0) {
-            (void)__atomic_compare_exchange_n(&arrived[i], &was, 1, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED);
-        }
-    }
 }
 
 /* With the lock. */

@@ -154,8 +154,7 @@ DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
     "collective for each group of partitions."
 DMA_REASON(COMM, parts_limit, "as many requests are armed as coll_dma_prelaunch allows", PARTED)
 DMA_REASON(COMM, parts_memory, "no shared memory is left for the words of its partitions", PARTED)
-DMA_REASON(COMM, parts_unable, "the engines of this rank or of a peer cannot wait", PARTED)
-DMA_REASON(COMM, parts_unregistered, "the device does not see the words of all ranks", PARTED)
+DMA_REASON(COMM, parts_unable, "the engines of this rank or of a peer cannot wait, or do not see all words", PARTED)
 DMA_REASON(COMM, parts_unarmed, "the engine of this rank cannot arm its programs", PARTED)
 DMA_REASON(COMM, parts_peer, "the engine of another rank cannot arm its programs", PARTED)
 #undef PARTED

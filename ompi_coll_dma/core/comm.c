@@ -393,6 +393,20 @@ dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call)
 
 #define AGREE_NOTE 0x5eedu /* makes its sign differ from that of any call of the user's */
 
+/* Counters are of the user's calls. All additions are modulo 2^64, so it does not matter who has read them meanwhile. */
+static void uncount(dma_comm_t *comm, const dma_task_t *task)
+{
+#ifndef DMA_COUNT_NOTHING
+    dma_comm_lock(comm);
+    comm->counts.at[DMA_COUNT_VARIANT + (int)task->run.plan->variant]--;
+    comm->counts.equal_bytes -= task->bytes;
+    dma_comm_unlock(comm);
+#else
+    (void)comm;
+    (void)task;
+#endif
+}
+
 dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_t bytes)
 {
     dma_side_t side = {.dense = true, .size = 1, .extent = 1, .ub = 1, .count = bytes};
@@ -423,7 +437,11 @@ dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_
         dma_task_drop(&task);
         return status;
     }
-    return dma_task_wait(&task);
+    status = dma_task_wait(&task);
+    if (status == DMA_OK) {
+        uncount(comm, &task);
+    }
+    return status;
 }
 
 dma_status_t dma_comm_prepare(dma_comm_t *comm)

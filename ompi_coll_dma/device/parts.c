@@ -212,14 +212,14 @@ dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts)
 
     why = why ? why : take(comm, parts);
     if (!why && !register_arenas(comm)) {
-        why = DMA_REASON_parts_unregistered;
+        why = DMA_REASON_parts_unable;
     }
     if (!why) {
         own = state_words(comm, parts);
         parts->arrived = (uint32_t *)((char *)comm->device->parts_block + BEHIND_HEAD);
         parts->arrived_distance = bank_words(comm, parts);
-        parts->in_kernels =
-            targets_of(comm->device)[comm->rank].arrived == (uint64_t)(uintptr_t)comm->window.peers[comm->rank].mapping->base;
+        parts->in_kernels = targets_of(comm->device)[comm->rank].arrived ==
+                            (uint64_t)(uintptr_t)comm->window.peers[comm->rank].mapping->base;
     }
     status = dma_device_exchange(comm, &own, sizeof(own), &exchange);
     if (status != DMA_OK) {

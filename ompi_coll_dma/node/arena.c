@@ -220,7 +220,11 @@ static extent_t *insert_extent(dma_arena_t *arena, extent_t *below, size_t offse
     extent_t *e = malloc(sizeof(*e));
 
     if (e) {
-        *e = (extent_t){.below = below, .above = below ? below->above : NULL, .offset = offset, .bytes = bytes};
+        e->below = below;
+        e->above = below ? below->above : NULL;
+        e->offset = offset;
+        e->bytes = bytes;
+        e->is_gap = false;
         if (below) {
             below->above = e;
         }

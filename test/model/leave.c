@@ -42,7 +42,11 @@ static void prepare(void)
         arena[r].base = files[r];
         arena[r].bytes = arena[r].allocated = ARENA_BYTES;
         arena[r].used = 0;
-        arena[r].extents = NULL;
+        arena[r].end = DMA_ARENA_ALIGN;
+        arena[r].last = arena[r].retired = arena[r].gaps = NULL;
+        for (int b = 0; b < BUCKETS; b++) {
+            arena[r].in_use[b] = NULL;
+        }
         atomic_store_explicit(&ended[r], false, memory_order_relaxed);
     }
     make_windows(&geom, arenas, 1);

@@ -47,8 +47,8 @@ static MPI_Request request = MPI_REQUEST_NULL;
 static void *stream;
 static _Thread_local int yields;
 
-/* In place of the C library's. */
-int sched_yield(void)
+/* In place of the C library's, for all libraries. */
+__attribute__((visibility("default"))) int sched_yield(void)
 {
     yields++;
     return (int)syscall(SYS_sched_yield);
@@ -451,15 +451,17 @@ static void single(void)
 static void polling(void)
 {
     enum { LOOKS = 50 };
-    int flag = 1;
+    int flag = 1, before;
 
     MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
-    MUST(MPIX_Parrived(request, 0, &flag) == MPI_SUCCESS && flag && yields == 0);
+    before = yields;
+    MUST(MPIX_Parrived(request, 0, &flag) == MPI_SUCCESS && flag && yields == before);
     PMPI_Start(&request);
+    before = yields;
     for (int i = 0; i < LOOKS; i++) {
         MUST(MPIX_Parrived(request, 0, &flag) == MPI_SUCCESS && !flag);
     }
-    MUST(yields == LOOKS);
+    MUST(yields >= before + LOOKS);
     fill(3);
     ready(0, PARTS);
     MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(3, 0, PARTS));

@@ -3,7 +3,7 @@
  * parent.
  *
  *     each rank           takes a block from its arena, which its peers have mapped for the parent
- *     all-gather          where my block is, its geometry, what I want; 52 bytes, in shared memory like any small call
+ *     all-gather          where my block is, its geometry, what I want; 40 bytes, in shared memory like any small call
  *     all have a block    READY, with what the parent has agreed on
  *     one has none        the set-up with messages (setup.c) comes next, on all ranks. It may try a file, and ends ASIDE
  *

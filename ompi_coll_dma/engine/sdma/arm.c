@@ -46,7 +46,7 @@
 #include "node/pause.h"
 #include "node/window.h"
 
-#define BODY_DWORDS DMA_SDMA_BODY_DWORDS
+#define BODY_DWORDS    DMA_SDMA_BODY_DWORDS
 #define REVOKE_SECONDS 2.0 /* wait for revoked programs: many time slices of an engine */
 
 _Static_assert(BODY_DWORDS <= DMA_PACKET_COND_MAX, "one COND covers a program");

@@ -379,7 +379,7 @@ static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, u
     return status;
 }
 
-void dma_sdma_set_run(dma_sdma_binding_t *b, const dma_run_t *run)
+static void set_run(dma_sdma_binding_t *b, const dma_run_t *run)
 {
     atomic_store_explicit(&b->window, run->window, memory_order_relaxed);
     atomic_store_explicit(&b->progs, run->plan->nprogs, memory_order_relaxed);
@@ -397,7 +397,7 @@ static dma_status_t sdma_start(dma_run_t *run)
     if (b->run != run || b->epoch != run->epoch) {
         memset(b->at, 0, ((size_t)b->nranks + 1) * sizeof(*b->at));
         b->run = run;
-        dma_sdma_set_run(b, run);
+        set_run(b, run);
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         dma_status_t status = dma_sdma_is_armed(b, run->epoch, i) ? DMA_OK : lower_program(b, run, i);

@@ -101,9 +101,6 @@ static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
 dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog,
                                          uint32_t epoch);
 
-/* engine.c: the binding has a new run. */
-void dma_sdma_set_run(dma_sdma_binding_t *b, const dma_run_t *run);
-
 /* locate.c: sets pci, topo, gpu and gen of a unit. Finds the GPU by its PCI address, because the order of devices differs between
  * processes. */
 dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why);
