@@ -30,7 +30,7 @@
  * behind a revoked program that its queue has not skipped within seconds: the trigger and the go words may still let that one
  * run.
  *
- * Programs with partitions (parts.c) wait, in addition, for the words of their partitions, behind the trigger. So they are taken
+ * Programs with partitions (partitions.c) wait, in addition, for the words of their partitions, behind the trigger. So they are taken
  * back after they have been let go, too; and only one run of them is in the queues.
  *
  * A process may end without releasing anything. So an exit handler revokes everything that waits, because a queue that
