@@ -295,6 +295,17 @@ static bool voted(const dma_comm_t *comm, uint64_t piece)
            dma_device_votes_reached(comm, DEVICE_BALLOT_SLOTS, p->first + 2 + (uint32_t)piece, &all);
 }
 
+/* Counts the pieces whose copies on a stream have ended; `most` have been started. */
+static dma_status_t count_ended(const dma_slots_t *s, int stream, uint64_t *ended, uint64_t most)
+{
+    dma_status_t status = DMA_OK;
+
+    while (*ended < most && (status = s->rt->event_query(s->event[stream][*ended % DMA_SLOTS])) == DMA_OK) {
+        ++*ended;
+    }
+    return status == DMA_AGAIN ? DMA_OK : status;
+}
+
 /* Fills slots that all peers have read. */
 static dma_status_t advance_fills(const dma_comm_t *comm, const dma_task_t *task)
 {
@@ -310,11 +321,7 @@ static dma_status_t advance_fills(const dma_comm_t *comm, const dma_task_t *task
         }
         p->started++;
     }
-    while (status == DMA_OK && p->ended < p->started &&
-           (status = s->rt->event_query(s->event[DMA_SLOTS_OUT][p->ended % DMA_SLOTS])) == DMA_OK) {
-        p->ended++;
-    }
-    return status == DMA_AGAIN ? DMA_OK : status;
+    return status == DMA_OK ? count_ended(s, DMA_SLOTS_OUT, &p->ended, p->started) : status;
 }
 
 /* Reads the pieces that are in the slots of all peers. */
@@ -331,11 +338,7 @@ static dma_status_t advance_reads(const dma_comm_t *comm, const dma_task_t *task
         }
         p->taken++;
     }
-    while (status == DMA_OK && p->read < p->taken &&
-           (status = s->rt->event_query(s->event[DMA_SLOTS_IN][p->read % DMA_SLOTS])) == DMA_OK) {
-        p->read++;
-    }
-    return status == DMA_AGAIN ? DMA_OK : status;
+    return status == DMA_OK ? count_ended(s, DMA_SLOTS_IN, &p->read, p->taken) : status;
 }
 
 /* Casts the next vote, if this rank can. */

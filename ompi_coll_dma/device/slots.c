@@ -116,35 +116,63 @@ static void destroy(dma_proc_t *proc, dma_slots_t *s)
     free(s);
 }
 
-static bool is_lost(const dma_slots_t *s)
-{
-    return s->resets != dma_gpu_resets(s->rt, s->device);
-}
-
 /* ---- the list; with the device lock ---- */
 
-void dma_slots_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
+typedef bool matches_fn(const dma_proc_t *proc, const dma_slots_t *s, const void *arg);
+
+/* Destroys idle slots; `matches` says which, and may look at what the others have given back. */
+static void destroy_idle(dma_proc_t *proc, matches_fn *matches, const void *arg)
 {
     for (dma_slots_t **link = &proc->slots, *s; (s = *link);) {
-        if (!s->busy && s->rt == rt && s->device == device) {
+        if (!s->busy && matches(proc, s, arg)) {
             *link = s->next;
             destroy(proc, s);
         } else {
             link = &s->next;
         }
     }
+}
+
+typedef struct owner {
+    const dma_gpu_runtime_t *rt;
+    int device;
+} owner_t;
+
+static bool is_of_device(const dma_proc_t *proc, const dma_slots_t *s, const void *arg)
+{
+    const owner_t *owner = arg;
+
+    (void)proc;
+    return s->rt == owner->rt && s->device == owner->device;
+}
+
+static bool is_needed(const dma_proc_t *proc, const dma_slots_t *s, const void *arg)
+{
+    (void)s;
+    return dma_budget_left(&proc->budget, DMA_BUDGET_PINNED) < *(const uint64_t *)arg;
+}
+
+static bool is_in_arena(const dma_proc_t *proc, const dma_slots_t *s, const void *arg)
+{
+    (void)proc;
+    return s->arena == arg;
+}
+
+static bool is_lost(const dma_proc_t *proc, const dma_slots_t *s, const void *arg)
+{
+    (void)proc;
+    (void)arg;
+    return s->resets != dma_gpu_resets(s->rt, s->device);
+}
+
+void dma_slots_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
+{
+    destroy_idle(proc, is_of_device, &(owner_t){rt, device});
 }
 
 void dma_slots_make_room(dma_proc_t *proc, uint64_t bytes)
 {
-    for (dma_slots_t **link = &proc->slots, *s; (s = *link);) {
-        if (!s->busy && dma_budget_left(&proc->budget, DMA_BUDGET_PINNED) < bytes) {
-            *link = s->next;
-            destroy(proc, s);
-        } else {
-            link = &s->next;
-        }
-    }
+    destroy_idle(proc, is_needed, &bytes);
 }
 
 void dma_slots_destroy(dma_proc_t *proc)
@@ -157,20 +185,17 @@ void dma_slots_destroy(dma_proc_t *proc)
     }
 }
 
-static dma_slots_t *find_idle(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, uint64_t least)
+static dma_slots_t *find_idle(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, uint64_t least)
 {
-    for (dma_slots_t **link = &comm->proc->slots, *s; (s = *link);) {
-        if (!s->busy && is_lost(s)) {
-            *link = s->next;
-            destroy(comm->proc, s);
-            continue;
-        }
+    dma_slots_t *s;
+
+    destroy_idle(comm->proc, is_lost, NULL);
+    for (s = comm->proc->slots; s; s = s->next) {
         if (!s->busy && s->rt == rt && s->device == device && s->arena == comm->window.arena && s->bytes >= least) {
-            return s;
+            break;
         }
-        link = &s->next;
     }
-    return NULL;
+    return s;
 }
 
 /* ---- for calls ---- */
@@ -224,14 +249,7 @@ void dma_slots_leave(dma_comm_t *comm)
         return;
     }
     pthread_mutex_lock(&proc->device_lock);
-    for (dma_slots_t **link = &proc->slots, *s; (s = *link);) {
-        if (!s->busy && s->arena == comm->file_arena) {
-            *link = s->next;
-            destroy(proc, s);
-        } else {
-            link = &s->next;
-        }
-    }
+    destroy_idle(proc, is_in_arena, comm->file_arena);
     pthread_mutex_unlock(&proc->device_lock);
 }
 

@@ -224,6 +224,7 @@ ok 'limits of open files' limited
 # Other hosts of the job can; without the number that UCX begins with, they do no harm.
 # shellcheck disable=SC2016
 strangers='fails() { ! "$@"; }
+    rm -f $WORK/strangers
     mpirun -n 4 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 ${FILTER:-} $LOOP -s 200 >$WORK/strangers 2>&1 &
     job=$!
     for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/strangers || break; sleep 0.1; done
@@ -269,6 +270,7 @@ second_network='for host in h0 h1; do
         $CTL $host run ip link set second up
         $CTL $host run ip link set end up
     done
+    rm -f $WORK/second
     mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 --mca btl_tcp_if_include $1 $LOOP -s 200 \
         >$WORK/second 2>&1 &
     job=$!

@@ -15,6 +15,7 @@
 
 #include "../mpi/verify.h"
 #include "hip.h"
+#include "pvar.h"
 
 enum { MOST_BYTES = 1 << 20, PATIENCE = 5000 };
 
@@ -32,27 +33,6 @@ static unsigned draw(unsigned below)
 typedef struct {
     MPI_T_pvar_handle packets, skipped, doorbells, nudges, bytes;
 } handles_t;
-
-static MPI_T_pvar_handle handle(const char *name, int class)
-{
-    MPI_T_pvar_handle made = MPI_T_PVAR_HANDLE_NULL;
-    int index, count;
-
-    if (MPI_T_pvar_get_index(name, class, &index) != MPI_SUCCESS ||
-        MPI_T_pvar_handle_alloc(session, index, NULL, &made, &count) != MPI_SUCCESS) {
-        fprintf(stderr, "counted: no variable %s\n", name);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    return made;
-}
-
-static long value(MPI_T_pvar_handle made)
-{
-    unsigned long long count = 0;
-
-    MPI_T_pvar_read(session, made, &count);
-    return (long)count;
-}
 
 /* One call of any operation and form, with blocks of one size. */
 static void call(void)
@@ -101,7 +81,8 @@ static void call(void)
 /* After the calls have returned, engines complete what they skip, and their last fences. */
 static int compare(const handles_t *h, const hip_stats_t *before)
 {
-    long packets = value(h->packets) - value(h->skipped), doorbells = value(h->doorbells), bytes = value(h->bytes);
+    long packets = pvar_value(session, h->packets) - pvar_value(session, h->skipped),
+         doorbells = pvar_value(session, h->doorbells), bytes = pvar_value(session, h->bytes);
     hip_stats_t now = {0};
 
     for (int i = 0; i < PATIENCE; i++) {
@@ -115,7 +96,7 @@ static int compare(const handles_t *h, const hip_stats_t *before)
     /* The node sees the last of several doorbells. Programs of two runs may be in a queue before it looks, and a queue that is so
      * late may be nudged. */
     VERIFY(doorbells >= now.doorbells - before->doorbells &&
-           doorbells - value(h->nudges) <= 2 * (now.doorbells - before->doorbells));
+           doorbells - pvar_value(session, h->nudges) <= 2 * (now.doorbells - before->doorbells));
     VERIFY(bytes == now.bytes - before->bytes);
     if (verify_failed) {
         fprintf(stderr, "rank %d: counted %ld packets, %ld doorbells, %ld bytes; the node %ld, %ld, %ld\n", rank,
@@ -150,11 +131,11 @@ int main(int argc, char **argv)
     if (!hip_stats(&before)) {
         MPI_Abort(MPI_COMM_WORLD, 3);
     }
-    h = (handles_t){.packets = handle("coll_dma_packets", MPI_T_PVAR_CLASS_COUNTER),
-                    .skipped = handle("coll_dma_packets_skipped", MPI_T_PVAR_CLASS_COUNTER),
-                    .doorbells = handle("coll_dma_doorbells", MPI_T_PVAR_CLASS_COUNTER),
-                    .nudges = handle("coll_dma_nudges", MPI_T_PVAR_CLASS_COUNTER),
-                    .bytes = handle("coll_dma_bytes_engines", MPI_T_PVAR_CLASS_AGGREGATE)};
+    h = (handles_t){.packets = pvar_open(session, "coll_dma_packets", MPI_T_PVAR_CLASS_COUNTER),
+                    .skipped = pvar_open(session, "coll_dma_packets_skipped", MPI_T_PVAR_CLASS_COUNTER),
+                    .doorbells = pvar_open(session, "coll_dma_doorbells", MPI_T_PVAR_CLASS_COUNTER),
+                    .nudges = pvar_open(session, "coll_dma_nudges", MPI_T_PVAR_CLASS_COUNTER),
+                    .bytes = pvar_open(session, "coll_dma_bytes_engines", MPI_T_PVAR_CLASS_AGGREGATE)};
     MPI_Barrier(MPI_COMM_WORLD);
     for (int i = 0; i < calls; i++) {
         call();

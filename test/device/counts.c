@@ -13,6 +13,7 @@
  */
 #include "../mpi/verify.h"
 #include "hip.h"
+#include "pvar.h"
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -97,27 +98,6 @@ static hip_stats_t stats(void)
     return s;
 }
 
-static MPI_T_pvar_handle counter(const char *name)
-{
-    MPI_T_pvar_handle made = MPI_T_PVAR_HANDLE_NULL;
-    int index, count;
-
-    if (MPI_T_pvar_get_index(name, MPI_T_PVAR_CLASS_COUNTER, &index) != MPI_SUCCESS ||
-        MPI_T_pvar_handle_alloc(session, index, NULL, &made, &count) != MPI_SUCCESS) {
-        fprintf(stderr, "counts: no variable %s\n", name);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    return made;
-}
-
-static long value(MPI_T_pvar_handle made)
-{
-    unsigned long long count = 0;
-
-    MPI_T_pvar_read(session, made, &count);
-    return (long)count;
-}
-
 /* What this process has written. A nudge, which a slow node gets, is a doorbell and no packet that counts. */
 typedef struct {
     long packets, doorbells;
@@ -125,8 +105,8 @@ typedef struct {
 
 static written_t written(void)
 {
-    return (written_t){.packets = value(packets_counter),
-                       .doorbells = value(doorbells_counter) - value(nudges_counter)};
+    return (written_t){.packets = pvar_value(session, packets_counter),
+                       .doorbells = pvar_value(session, doorbells_counter) - pvar_value(session, nudges_counter)};
 }
 
 static bool is_same(const written_t *a, const written_t *b)
@@ -251,9 +231,9 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     MPI_T_pvar_session_create(&session);
-    packets_counter = counter("coll_dma_packets");
-    doorbells_counter = counter("coll_dma_doorbells");
-    nudges_counter = counter("coll_dma_nudges");
+    packets_counter = pvar_open(session, "coll_dma_packets", MPI_T_PVAR_CLASS_COUNTER);
+    doorbells_counter = pvar_open(session, "coll_dma_doorbells", MPI_T_PVAR_CLASS_COUNTER);
+    nudges_counter = pvar_open(session, "coll_dma_nudges", MPI_T_PVAR_CLASS_COUNTER);
     MPI_Comm_rank(MPI_COMM_WORLD, &j.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &j.n);
     if (!hip_open(&devices)) {

@@ -23,10 +23,10 @@ extra_files += \
 	test/device/sweep.sh \
 	test/device/visible.sh
 
-test_device_counted_SOURCES = test/device/counted.c test/device/hip.c test/device/hip.h
+test_device_counted_SOURCES = test/device/counted.c test/device/hip.c test/device/hip.h test/device/pvar.h
 test_device_counted_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_counted_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
-test_device_counts_SOURCES = test/device/counts.c test/device/hip.c test/device/hip.h
+test_device_counts_SOURCES = test/device/counts.c test/device/hip.c test/device/hip.h test/device/pvar.h
 test_device_counts_CPPFLAGS = $(MPI_CPPFLAGS)
 test_device_counts_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 test_device_held_SOURCES = test/device/held.c test/device/hip.c test/device/hip.h

@@ -35,6 +35,8 @@ shows() {
 begin() {
     local i more=()
     [ "${3:-}" != child ] || { more=(64 child) && set -- "$1" "$2" "${@:4}"; }
+    # Before the job starts, because the loop below must not read what an earlier job wrote.
+    true >"$work/out"
     timeout --kill-after=5 300 mpirun --oversubscribe --bind-to none -n "$1" --mca pml ob1 --mca mpi_yield_when_idle 1 \
         --mca coll dma --mca coll_dma_warn 0.5 "${@:3}" "$waiting" "$2" "${more[@]}" >"$work/out" 2>"$work/err" &
     job=$!

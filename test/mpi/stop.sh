@@ -17,6 +17,9 @@ trap 'rm -rf "$work"' EXIT
 stopped() {
     local ranks=$1 who=$2 bytes=$3 job pid first i
     local says="waited .* for rank $who\\b"
+    # Before the job starts, because the loop below must not read what an earlier job wrote.
+    true >"$work/out"
+    true >"$work/err"
     launch 60 "$ranks" --mca pml ob1 --mca mpi_yield_when_idle 1 --mca coll_dma_warn 1 "${args[@]}" \
         "$program" "$bytes" >"$work/out" 2>"$work/err" &
     job=$!

@@ -273,6 +273,21 @@ job_t call_job(int n, void (*body)(rank_t *r), const engine_options_t *options)
     return job;
 }
 
+job_t call_job_without_engine(int n, void (*body)(rank_t *r), const void *arg)
+{
+    job_t job = call_job(n, body, NULL);
+
+    snprintf(job.params.engine, sizeof(job.params.engine), "none");
+    job.arg = arg;
+    job.own_counters = true;
+    return job;
+}
+
+uint64_t call_counted(const rank_t *r, int which)
+{
+    return dma_counters_read(r->proc->counters, which, NULL);
+}
+
 void call_run_job(job_t *job)
 {
     threads_run(job);

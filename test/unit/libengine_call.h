@@ -71,6 +71,10 @@ dma_status_t call_try(rank_t *r, dma_comm_t *comm, call_t *c, uint64_t tag);
 void call_streams_late(unsigned us);
 /* A job in which rank i has device i. The engine has the features of `options`, or all features. */
 job_t call_job(int n, void (*body)(rank_t *r), const engine_options_t *options);
+/* The same without an engine. Each rank has counters of its own. */
+job_t call_job_without_engine(int n, void (*body)(rank_t *r), const void *arg);
+/* A counter of this rank's process. */
+uint64_t call_counted(const rank_t *r, int which);
 /* Runs the job, and checks that nothing is left behind. */
 void call_run_job(job_t *job);
 

@@ -12,11 +12,6 @@
 
 enum { RANKS = 3, LARGE = 2200000 };
 
-static uint64_t counted(const rank_t *r, int which)
-{
-    return dma_counters_read(r->proc->counters, which, NULL);
-}
-
 typedef struct links {
     call_place_t send, recv;
     call_place_t first; /* both sides of rank 0; PLACES: as the others */
@@ -41,18 +36,18 @@ static void calls(rank_t *r)
                             .recv = other ? links->first : links->recv};
         call_t *c = call_make(r, &spec);
 
-        cores = counted(r, DMA_COUNT_bytes_cores);
+        cores = call_counted(r, DMA_COUNT_bytes_cores);
         call_run(r, r->comms[0], c, ++tag);
         call_run(r, r->comms[0], c, ++tag);
-        must(r, (counted(r, DMA_COUNT_bytes_cores) == cores) == links->pieces, "call %d: cores have copied", i);
+        must(r, (call_counted(r, DMA_COUNT_bytes_cores) == cores) == links->pieces, "call %d: cores have copied", i);
         threads_barrier(r);
         call_free(c);
     }
-    must(r, counted(r, DMA_COUNT_calls_pieces) == (links->pieces ? 8 : 0), "%lu calls in pieces",
-         counted(r, DMA_COUNT_calls_pieces));
-    must(r, counted(r, DMA_COUNT_calls_staged) == 0, "staged");
-    must(r, counted(r, DMA_COUNT_scratch_most) <= r->proc->params.scratch_bytes, "%lu bytes held",
-         counted(r, DMA_COUNT_scratch_most));
+    must(r, call_counted(r, DMA_COUNT_calls_pieces) == (links->pieces ? 8 : 0), "%lu calls in pieces",
+         call_counted(r, DMA_COUNT_calls_pieces));
+    must(r, call_counted(r, DMA_COUNT_calls_staged) == 0, "staged");
+    must(r, call_counted(r, DMA_COUNT_scratch_most) <= r->proc->params.scratch_bytes, "%lu bytes held",
+         call_counted(r, DMA_COUNT_scratch_most));
 }
 
 static job_t links_job(const links_t *links)

@@ -14,11 +14,6 @@
 
 enum { RANKS = 3, BYTES = 50000 };
 
-static uint64_t counted(const rank_t *r, int which)
-{
-    return dma_counters_read(r->proc->counters, which, NULL);
-}
-
 /* Different bounds, so that ranks would take different pieces if each decided for itself. */
 static void small_bounds(int rank, dma_params_t *params)
 {
@@ -32,7 +27,7 @@ static void small_bounds(int rank, dma_params_t *params)
 static void served(rank_t *r)
 {
     const odd_t *odd = r->job->arg;
-    uint64_t tag = 1, staged = counted(r, DMA_COUNT_calls_staged);
+    uint64_t tag = 1, staged = call_counted(r, DMA_COUNT_calls_staged);
 
     odd_begin(r, r->comms[0]);
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
@@ -52,10 +47,11 @@ static void served(rank_t *r)
             }
         }
     }
-    must(r, counted(r, DMA_COUNT_calls_staged) == staged, "a call went through the host");
-    must(r, counted(r, DMA_COUNT_calls_pieces) >= 2, "%lu calls in pieces", counted(r, DMA_COUNT_calls_pieces));
-    must(r, counted(r, DMA_COUNT_scratch_most) <= r->proc->params.scratch_bytes, "%lu bytes held",
-         counted(r, DMA_COUNT_scratch_most));
+    must(r, call_counted(r, DMA_COUNT_calls_staged) == staged, "a call went through the host");
+    must(r, call_counted(r, DMA_COUNT_calls_pieces) >= 2, "%lu calls in pieces",
+         call_counted(r, DMA_COUNT_calls_pieces));
+    must(r, call_counted(r, DMA_COUNT_scratch_most) <= r->proc->params.scratch_bytes, "%lu bytes held",
+         call_counted(r, DMA_COUNT_scratch_most));
     must(r, fake_gpu_most(r->rank) <= r->proc->params.scratch_bytes, "%lu bytes allocated", fake_gpu_most(r->rank));
 }
 
@@ -182,7 +178,8 @@ static void in_turn(rank_t *r)
     }
     must(r, fake_gpu_given(r->rank) == 0, "%lu bytes stay when the last communicator has gone",
          fake_gpu_given(r->rank));
-    must(r, counted(r, DMA_COUNT_scratch_held) == 0, "%lu bytes are counted", counted(r, DMA_COUNT_scratch_held));
+    must(r, call_counted(r, DMA_COUNT_scratch_held) == 0, "%lu bytes are counted",
+         call_counted(r, DMA_COUNT_scratch_held));
 }
 
 START_TEST(communicators_share_a_block)
@@ -332,8 +329,9 @@ static void give_way(rank_t *r)
     must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 1, &b) == DMA_OK && b->block.bytes == 91 * KIB,
          "half of what is left");
     must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 150 * KIB, &a) == DMA_ERR_NOMEM, "less than the least");
-    must(r, counted(r, DMA_COUNT_scratch_held) == 421 * KIB && counted(r, DMA_COUNT_scratch_most) == 512 * KIB,
-         "%lu held, %lu at most", counted(r, DMA_COUNT_scratch_held), counted(r, DMA_COUNT_scratch_most));
+    must(r,
+         call_counted(r, DMA_COUNT_scratch_held) == 421 * KIB && call_counted(r, DMA_COUNT_scratch_most) == 512 * KIB,
+         "%lu held, %lu at most", call_counted(r, DMA_COUNT_scratch_held), call_counted(r, DMA_COUNT_scratch_most));
     dma_scratch_put(r->proc, b, false);
     dma_scratch_put(r->proc, c, true);
     must(r, dma_scratch_get(comm, rt, 0, 200 * KIB, 1, &a) == DMA_OK && a == b, "a lost block is used again");
@@ -422,7 +420,7 @@ static void mixed(rank_t *r)
     for (uint64_t i = 2; i < 6; i++) {
         call_run(r, r->comms[0], c, i);
     }
-    must(r, counted(r, DMA_COUNT_scratch_most) <= r->proc->params.scratch_bytes, "beyond the bound");
+    must(r, call_counted(r, DMA_COUNT_scratch_most) <= r->proc->params.scratch_bytes, "beyond the bound");
     threads_barrier(r);
     call_free(c);
 }

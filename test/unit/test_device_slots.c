@@ -14,24 +14,9 @@
 
 enum { RANKS = 3, BYTES = 1300000 };
 
-static uint64_t counted(const rank_t *r, int which)
-{
-    return dma_counters_read(r->proc->counters, which, NULL);
-}
-
 static uint64_t by_slots(const rank_t *r)
 {
-    return counted(r, DMA_COUNT_calls_slots);
-}
-
-static job_t slots_job(int n, void (*body)(rank_t *r), const void *arg)
-{
-    job_t job = call_job(n, body, NULL);
-
-    snprintf(job.params.engine, sizeof(job.params.engine), "none");
-    job.arg = arg;
-    job.own_counters = true;
-    return job;
+    return call_counted(r, DMA_COUNT_calls_slots);
 }
 
 /* ---- the data ---- */
@@ -59,8 +44,8 @@ static void random_calls(rank_t *r)
         call_free(c);
     }
     must(r, any || by_slots(r) - before >= 16, "%lu calls by slots", by_slots(r) - before);
-    must(r, counted(r, DMA_COUNT_pinned_most) <= r->proc->params.pinned_bytes, "%lu bytes pinned",
-         counted(r, DMA_COUNT_pinned_most));
+    must(r, call_counted(r, DMA_COUNT_pinned_most) <= r->proc->params.pinned_bytes, "%lu bytes pinned",
+         call_counted(r, DMA_COUNT_pinned_most));
 }
 
 START_TEST(data)
@@ -70,7 +55,7 @@ START_TEST(data)
     job_t job;
 
     call_streams_late(_i % 2 ? 3000 : 100);
-    job = slots_job(RANKS, random_calls, &any);
+    job = call_job_without_engine(RANKS, random_calls, &any);
     job.params.pinned_bytes = bounds[_i % 4];
     call_run_job(&job);
     ck_assert_int_eq(reports_count("failed"), 0);
@@ -91,7 +76,7 @@ START_TEST(bounds_differ)
     job_t job;
 
     call_streams_late(200);
-    job = slots_job(RANKS, random_calls, &any);
+    job = call_job_without_engine(RANKS, random_calls, &any);
     job.tune = different_bounds;
     call_run_job(&job);
 }
@@ -190,7 +175,7 @@ START_TEST(others)
         {.bytes = 400000, .send = PLACE_DEVICE, .recv = PLACE_HOST, .calls = 3, .slots = 3},
         {.bytes = 400000, .send = PLACE_HOST, .recv = PLACE_DEVICE, .calls = 3, .slots = 3},
     };
-    job_t job = slots_job(RANKS, count_calls, &list[_i]);
+    job_t job = call_job_without_engine(RANKS, count_calls, &list[_i]);
 
     call_run_job(&job);
 }
@@ -222,7 +207,7 @@ static void costs(rank_t *r)
     }
     copies = fake_gpu_calls("copy_async");
     records = fake_gpu_calls("event_record");
-    cores = counted(r, DMA_COUNT_bytes_cores);
+    cores = call_counted(r, DMA_COUNT_bytes_cores);
     threads_barrier(r);
     for (uint64_t i = 0; i < CALLS; i++) {
         call_run(r, r->comms[0], c, 2 + i);
@@ -238,8 +223,9 @@ static void costs(rank_t *r)
     records = fake_gpu_calls("event_record") - records;
     must(r, copies == want, "%u copies, not %u", copies, want);
     must(r, records == CALLS * RANKS * 2 * cost->pieces, "%u events", records);
-    must(r, counted(r, DMA_COUNT_bytes_cores) == cores, "cores have copied");
-    must(r, counted(r, DMA_COUNT_pinned_most) <= cost->bound, "%lu bytes pinned", counted(r, DMA_COUNT_pinned_most));
+    must(r, call_counted(r, DMA_COUNT_bytes_cores) == cores, "cores have copied");
+    must(r, call_counted(r, DMA_COUNT_pinned_most) <= cost->bound, "%lu bytes pinned",
+         call_counted(r, DMA_COUNT_pinned_most));
     must(r, fake_gpu_pinned_most() <= RANKS * RANKS * cost->bound, "%lu bytes registered", fake_gpu_pinned_most());
     threads_barrier(r);
     call_free(c);
@@ -258,7 +244,7 @@ START_TEST(calls_cost_their_copies)
     job_t job;
 
     call_streams_late(20);
-    job = slots_job(RANKS, costs, &cost_list[_i]);
+    job = call_job_without_engine(RANKS, costs, &cost_list[_i]);
     job.params.pinned_bytes = cost_list[_i].bound;
     job.params.arena_bytes = 16384 * KIB; /* else slots are smaller for want of it */
     call_run_job(&job);
@@ -311,7 +297,7 @@ static void runs_ahead(rank_t *r)
 
 START_TEST(slots_are_filled_ahead)
 {
-    job_t job = slots_job(2, runs_ahead, NULL);
+    job_t job = call_job_without_engine(2, runs_ahead, NULL);
 
     call_run_job(&job);
 }
@@ -342,24 +328,24 @@ static void give_way(rank_t *r)
     dma_slots_put(r->proc, a);
     pin = dma_pin_get(r->proc, rt, 0, 800 * KIB);
     must(r, pin, "idle slots do not give way");
-    must(r, counted(r, DMA_COUNT_pinned_held) == pin->block.bytes + 512 * KIB, "counted");
+    must(r, call_counted(r, DMA_COUNT_pinned_held) == pin->block.bytes + 512 * KIB, "counted");
     dma_pin_put(r->proc, pin);
     dma_slots_put(r->proc, b);
     c = dma_slots_get(comm, rt, 0, 600 * KIB);
     must(r, c && c->bytes == 1024 * KIB, "idle blocks do not give way");
-    must(r, counted(r, DMA_COUNT_pinned_most) <= 1600 * KIB, "%lu bytes", counted(r, DMA_COUNT_pinned_most));
+    must(r, call_counted(r, DMA_COUNT_pinned_most) <= 1600 * KIB, "%lu bytes", call_counted(r, DMA_COUNT_pinned_most));
     fake_gpu_fail("event_create", 5, DMA_ERR_NOMEM);
     must(r, !dma_slots_get(comm, rt, 1, 512 * KIB), "the runtime has no events");
     dma_slots_put(r->proc, c);
     pthread_mutex_lock(&r->proc->device_lock);
     dma_slots_trim(r->proc, rt, 0);
     pthread_mutex_unlock(&r->proc->device_lock);
-    must(r, !r->proc->slots && counted(r, DMA_COUNT_pinned_held) == 0, "something is left");
+    must(r, !r->proc->slots && call_counted(r, DMA_COUNT_pinned_held) == 0, "something is left");
 }
 
 START_TEST(memory_gives_way)
 {
-    job_t job = slots_job(2, give_way, NULL);
+    job_t job = call_job_without_engine(2, give_way, NULL);
 
     job.params.pinned_bytes = 1600 * KIB;
     call_run_job(&job);
@@ -375,7 +361,7 @@ static void no_pins(int rank, dma_params_t *params)
 START_TEST(one_rank_without_slots)
 {
     when_t when = {.bytes = 400000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE, .calls = 3};
-    job_t job = slots_job(RANKS, count_calls, &when);
+    job_t job = call_job_without_engine(RANKS, count_calls, &when);
 
     job.tune = no_pins;
     call_run_job(&job);
@@ -405,7 +391,7 @@ static void refused(rank_t *r)
 /* Registering the own slots fails on a rank, or those of a peer. */
 START_TEST(registering_fails)
 {
-    job_t job = slots_job(RANKS, refused, &_i);
+    job_t job = call_job_without_engine(RANKS, refused, &_i);
 
     call_run_job(&job);
 }
@@ -441,7 +427,7 @@ START_TEST(copies_fail)
     job_t job;
 
     call_streams_late(500);
-    job = slots_job(RANKS, breaks, &_i);
+    job = call_job_without_engine(RANKS, breaks, &_i);
     call_run_job(&job);
 }
 END_TEST
@@ -468,7 +454,7 @@ static void disagree(rank_t *r)
 
 START_TEST(sizes_differ)
 {
-    job_t job = slots_job(2, disagree, NULL);
+    job_t job = call_job_without_engine(2, disagree, NULL);
 
     call_run_job(&job);
 }

@@ -15,21 +15,6 @@
 
 enum { RANKS = 3 };
 
-static uint64_t counted(const rank_t *r, int which)
-{
-    return dma_counters_read(r->proc->counters, which, NULL);
-}
-
-static job_t staged_job(int n, void (*body)(rank_t *r), const void *arg)
-{
-    job_t job = call_job(n, body, NULL);
-
-    snprintf(job.params.engine, sizeof(job.params.engine), "none");
-    job.arg = arg;
-    job.own_counters = true;
-    return job;
-}
-
 /* ---- the data ---- */
 
 /* All operations, with blocks of several sizes, regular or not. Some ranks have host memory. */
@@ -55,8 +40,8 @@ static void random_calls(rank_t *r)
         threads_barrier(r);
         call_free(c);
     }
-    must(r, counted(r, DMA_COUNT_pinned_most) <= r->proc->params.pinned_bytes, "%lu bytes pinned",
-         counted(r, DMA_COUNT_pinned_most));
+    must(r, call_counted(r, DMA_COUNT_pinned_most) <= r->proc->params.pinned_bytes, "%lu bytes pinned",
+         call_counted(r, DMA_COUNT_pinned_most));
 }
 
 START_TEST(mixtures)
@@ -65,7 +50,7 @@ START_TEST(mixtures)
     job_t job;
 
     call_streams_late(_i % 2 ? 200 : 0);
-    job = staged_job(RANKS, random_calls, NULL);
+    job = call_job_without_engine(RANKS, random_calls, NULL);
     job.params.pinned_bytes = bounds[_i];
     call_run_job(&job);
     ck_assert_int_eq(reports_count("failed"), 0);
@@ -135,7 +120,7 @@ START_TEST(calls_cost_their_copies)
     job_t job;
 
     call_streams_late(50);
-    job = staged_job(RANKS, costs, &cost_list[_i]);
+    job = call_job_without_engine(RANKS, costs, &cost_list[_i]);
     job.params.pinned_bytes = cost_list[_i].bound;
     call_run_job(&job);
 }
@@ -185,7 +170,7 @@ START_TEST(two_slots)
     job_t job;
 
     call_streams_late(5000);
-    job = staged_job(1, overlapping, NULL);
+    job = call_job_without_engine(1, overlapping, NULL);
     job.params.pinned_bytes = 600 * KIB;
     call_run_job(&job);
 }
@@ -215,23 +200,23 @@ static void give_way(rank_t *r)
     dma_pin_put(r->proc, b);
     c = dma_pin_get(r->proc, rt, 0, 400 * KIB);
     must(r, c && c->block.bytes == 400 * KIB && fake_gpu_pinned() == 400 * KIB, "idle blocks do not give way");
-    must(r, counted(r, DMA_COUNT_pinned_held) == 400 * KIB && counted(r, DMA_COUNT_pinned_most) <= 512 * KIB,
+    must(r, call_counted(r, DMA_COUNT_pinned_held) == 400 * KIB && call_counted(r, DMA_COUNT_pinned_most) <= 512 * KIB,
          "counted");
     dma_pin_put(r->proc, c);
     fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
     must(r, !dma_pin_get(r->proc, rt, 1, 10), "the runtime has refused to register");
-    must(r, counted(r, DMA_COUNT_pinned_held) == fake_gpu_pinned(), "counted though it is not there");
+    must(r, call_counted(r, DMA_COUNT_pinned_held) == fake_gpu_pinned(), "counted though it is not there");
     memory = c->memory;
     must(r, is_mapped(memory, 400 * KIB), "the idle block is not mapped");
     fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
     must(r, !dma_pin_get(r->proc, rt, 1, 300 * KIB), "the runtime has refused to register");
-    must(r, fake_gpu_pinned() == 0 && counted(r, DMA_COUNT_pinned_held) == 0, "the idle block has not given way");
+    must(r, fake_gpu_pinned() == 0 && call_counted(r, DMA_COUNT_pinned_held) == 0, "the idle block has not given way");
     must(r, !is_mapped(memory, 400 * KIB), "the block that gave way is still mapped");
 }
 
 START_TEST(blocks_give_way)
 {
-    job_t job = staged_job(1, give_way, NULL);
+    job_t job = call_job_without_engine(1, give_way, NULL);
 
     job.params.pinned_bytes = 512 * KIB;
     call_run_job(&job);
@@ -267,7 +252,7 @@ START_TEST(copies_fail)
     job_t job;
 
     call_streams_late(1000);
-    job = staged_job(RANKS, breaks, &_i);
+    job = call_job_without_engine(RANKS, breaks, &_i);
     job.params.pinned_bytes = 512 * KIB;
     call_run_job(&job);
 }
