@@ -11,7 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bench=$build/tools/bench/coll_dma_bench
 all=(allgather allgatherv alltoall alltoallv iallgather iallgatherv ialltoall ialltoallv allgather_persistent
-    allgatherv_persistent alltoall_persistent alltoallv_persistent)
+    allgatherv_persistent alltoall_persistent alltoallv_persistent allgather_queue allgatherv_queue alltoall_queue
+    alltoallv_queue)
 few=(-m 64:4096 -F 64 -i 2 -x 1)
 # The limits end only what hangs, however busy the machine is.
 limit=(timeout --kill-after=5 300)

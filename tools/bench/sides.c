@@ -8,7 +8,13 @@
 #include "tools/bench/bench.h"
 
 /* What a component serves: bits. */
-enum { BLOCKS = 1 << BENCH_BLOCKING, WAITS = 1 << BENCH_NONBLOCKING, STARTS = 1 << BENCH_PERSISTENT, EACH = 8, V = 16 };
+enum {
+    BLOCKS = 1 << BENCH_BLOCKING,
+    WAITS = 1 << BENCH_NONBLOCKING,
+    STARTS = 1 << BENCH_PERSISTENT | 1 << BENCH_QUEUE,
+    EACH = 1 << BENCH_FORMS,
+    V = 2 * EACH
+};
 enum { FORMS = BLOCKS | WAITS | STARTS, ALL = FORMS | EACH | V };
 
 /*
@@ -159,6 +165,21 @@ static void refuse_unknown(const bench_t *b)
     }
 }
 
+static void open_queue(const bench_t *b)
+{
+    const char *why = NULL;
+
+    for (int i = 0; i < b->o.noperations; i++) {
+        if (b->o.operations[i]->form == BENCH_QUEUE) {
+            why = queue_open(b);
+            break;
+        }
+    }
+    if (why) {
+        bench_stop("a queue: %s", why);
+    }
+}
+
 void bench_sides_make(bench_t *b)
 {
     int provided;
@@ -179,6 +200,7 @@ void bench_sides_make(bench_t *b)
         add_side(b, "nothing", BENCH_NOTHING);
     }
     add_nccl(b);
+    open_queue(b);
     refuse_unknown(b);
     if (!b->component) {
         bench_remark(b, "coll/dma is not in this job: \"default\" is what Open MPI uses without it");
@@ -187,6 +209,7 @@ void bench_sides_make(bench_t *b)
 
 void bench_sides_free(bench_t *b)
 {
+    queue_close();
     for (int s = 0; s < b->nsides; s++) {
         if (b->sides[s].kind == BENCH_MPI) {
             MPI_Comm_free(&b->sides[s].comm);
