@@ -356,6 +356,11 @@ struct emu_queue *emu_machine_find(int id)
     return queue;
 }
 
+bool emu_machine_any(void)
+{
+    return machine.queues;
+}
+
 static void print_queue(const struct emu_queue *queue, const char *state, FILE *to)
 {
     if (!queue->sdma)
