@@ -28,6 +28,8 @@ emu_driver_sources = \
 	test/emu/config.h \
 	test/emu/event.c \
 	test/emu/event.h \
+	test/emu/evict.c \
+	test/emu/evict.h \
 	test/emu/exports.h \
 	test/emu/file.c \
 	test/emu/file.h \

@@ -14,6 +14,7 @@
 
 #include "../emu/config.h"
 #include "../emu/event.h"
+#include "../emu/evict.h"
 #include "../emu/exports.h"
 #include "../emu/file.h"
 #include "../emu/gem.h"

@@ -375,6 +375,26 @@ START_TEST(modes)
 }
 END_TEST
 
+/* Time is what it is called with. Each eviction ends; queues run as long as asked for, on average. */
+START_TEST(evictions)
+{
+    enum { EVERY = 1000, MOST = 300, TICKS = 1000000 };
+    struct emu_evict never = {.most_ns = MOST}, evict = {.every_ns = EVERY, .most_ns = MOST, .random = unit_seed()};
+    unsigned in_row = 0, off = 0;
+    ck_assert(!emu_evicted(&never, 1) && !emu_evicted(&never, 1 << 30));
+    for (uint64_t now = 1; now <= TICKS; now++) {
+        bool is = emu_evicted(&evict, now);
+        off += is;
+        in_row = is ? in_row + 1 : 0;
+        ck_assert_uint_le(in_row, MOST + 1);
+    }
+    ck_assert_uint_ge(evict.count, TICKS / (EVERY + MOST / 2) * 8 / 10);
+    ck_assert_uint_le(evict.count, TICKS / (EVERY + MOST / 2) * 12 / 10);
+    ck_assert_uint_ge(off, evict.count * MOST / 4);
+    ck_assert_uint_eq(never.count, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("emu_kfd");
@@ -391,5 +411,6 @@ int main(void)
     unit_test(suite, attributes, 10);
     unit_test(suite, shared, 10);
     unit_test(suite, modes, 10);
+    unit_test(suite, evictions, 10);
     return unit_main(suite);
 }
