@@ -117,6 +117,8 @@ __attribute__((constructor(101))) static void config_read(void)
     config.fail_import_after = (int)number("EMU_FAIL_IMPORT_AFTER", -1, -1, INT32_MAX);
     config.kfd_minor = (uint32_t)number("EMU_KFD_MINOR", 17, 0, 99);
     config.kfd_refuses = kfd_part("EMU_KFD_REFUSES");
+    config.evict_every_ns = (uint64_t)number("EMU_EVICT", 0, 0, 1000000000) * 1000;
+    config.evict_most_ns = (uint64_t)number("EMU_EVICT_US", 20000, 1, 1000000000) * 1000;
     config.hangs_stay = number("EMU_HANGS_STAY", 0, 0, 1);
     config.sdma = sdma_read(config.persona, config.seed);
 }

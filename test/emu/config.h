@@ -39,7 +39,8 @@ struct emu_config {
         EMU_KFD_MEMORY,
         EMU_KFD_QUEUES,
         EMU_KFD_DOORBELLS
-    } kfd_refuses;   /* what is not to be had by that interface */
+    } kfd_refuses;                          /* what is not to be had by that interface */
+    uint64_t evict_every_ns, evict_most_ns; /* evict.h */
     bool hangs_stay; /* a GPU with a packet that hangs executes nothing any more, also for later processes */
     emu_sdma_config_t sdma;
 };

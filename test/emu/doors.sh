@@ -2,7 +2,8 @@
 # doors.sh [BUILD]: the emulated node at the kernel's calls, below the ROCm that is installed, with its own thunk: AMD's library or
 # what of it is inside ROCr. ROCm finds the GPUs, HIP programs run, and collectives are right on queues from the kernel, on
 # those that are chosen without being asked for, and on the runtime's copies; with registered host memory at the process's
-# own addresses and at others, with hidden GPUs, and with kernels on which queues cannot name their engine.
+# own addresses and at others, with hidden GPUs, with kernels on which queues cannot name their engine, and with queues that the
+# driver evicts. Where ROCm has it, programs manage addresses themselves, and memory goes to other processes as a dma-buf.
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
@@ -19,6 +20,32 @@ agents() {
 
 hip() {
     node 20 "$2" "$1" "$bin/hip" && silent
+}
+
+# calls NUMBER: how often the runtime has made this call on /dev/kfd in the last run, which had EMU_TRACE=1
+calls() {
+    cat "$work"/log/* | grep -c "^trace: ioctl $1 on /dev/kfd" || true
+}
+
+# dmabufs PERSONA GPUS: HIP programs run, and memory goes to the other process as a dma-buf, not by AMD's own calls for IPC
+dmabufs() {
+    EMU_TRACE=1 HSA_ENABLE_IPC_MODE_LEGACY=0 hip "$1" "$2" || return
+    echo "$(calls 0x24) exports and $(calls 0x1d) imports of a dma-buf; AMD's own: $(calls 0x81) and $(calls 0x80)"
+    [ "$(calls 0x24)" -gt 0 ] && [ "$(calls 0x1d)" -gt 0 ] && [ "$(calls 0x81)" = 0 ] && [ "$(calls 0x80)" = 0 ]
+}
+
+# manages PERSONA GPUS: a program that manages addresses itself
+manages() {
+    node 20 "$2" "$1" "$bin/addresses" && silent
+}
+
+# evicted GPUS PERSONA CASES ARGS...: random collectives, while the driver takes the queues away, often and for a while
+evicted() {
+    local n
+    EMU_EVICT=2000 EMU_EVICT_US=4000 sweeps "$@" || return
+    n=$(cat "$work"/stats/* | awk '$1 == "evictions" { n += $2 } END { print n + 0 }')
+    echo "$n evictions"
+    [ "$n" -gt "$1" ]
 }
 
 # collects GPUS PERSONA RANKS WHAT ARGS...: the data is right, and each rank says that WHAT serves its device
@@ -62,5 +89,12 @@ ok 'collectives on copies of the runtime' collects 2 mi250x 2 stream --mca coll_
 EMU_SVM=0 ok 'the same where host memory has other addresses on GPUs' collects 2 $gpu 2 'sdma: queues from kfd' "${kfd[@]}"
 EMU_HIDE=0 ok 'the same with a hidden GPU' collects 3 $gpu 2 'sdma: queues from kfd' "${kfd[@]}"
 EMU_KFD_MINOR=14 ok 'the same where queues cannot name their engine' collects 2 mi250x 2 'sdma: queues from kfd' "${kfd[@]}"
+# ROCr 6 has the calls. From 6.4 on, without a thunk that others can use, it can be told to do without AMD's own calls for IPC.
+status=0
+"$bin/addresses" >/dev/null 2>&1 || status=$?
+[ $status = 77 ] || ok 'a program manages addresses itself' manages $gpu 2
+has_thunk || ok 'memory goes to other processes as a dma-buf' dmabufs $gpu 2
+has_thunk || HSA_ENABLE_IPC_MODE_LEGACY=0 ok 'collectives on memory that came as a dma-buf' collects 2 $gpu 2 'sdma: queues from kfd' "${kfd[@]}"
+ok 'random collectives while queues are evicted' evicted 2 $gpu 4 "${kfd[@]}"
 ok 'random collectives' sweeps 3 $gpu 8 "${kfd[@]}"
 finish

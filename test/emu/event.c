@@ -96,10 +96,15 @@ static void signal_event(uint32_t id)
         pthread_cond_broadcast(&changed);
 }
 
+static bool is_programs(uint32_t id)
+{
+    return is_there(id) && events[id].type == EMU_EVENT_SIGNAL;
+}
+
 bool emu_event_set(uint32_t id)
 {
     pthread_mutex_lock(&lock);
-    bool there = is_there(id);
+    bool there = is_programs(id);
     if (there)
         signal_event(id);
     pthread_mutex_unlock(&lock);
@@ -109,7 +114,7 @@ bool emu_event_set(uint32_t id)
 bool emu_event_reset(uint32_t id)
 {
     pthread_mutex_lock(&lock);
-    bool there = is_there(id);
+    bool there = is_programs(id);
     if (there)
         events[id].set = false;
     pthread_mutex_unlock(&lock);
@@ -264,7 +269,7 @@ enum emu_wait_result emu_event_wait(struct emu_wait *waits, uint32_t count, bool
     pthread_mutex_lock(&lock);
     if (!enter(waits, count)) {
         pthread_mutex_unlock(&lock);
-        return EMU_WAIT_FAILED;
+        return EMU_WAIT_UNKNOWN;
     }
     waiter.next = waiters;
     waiters = &waiter;

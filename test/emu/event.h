@@ -30,6 +30,7 @@ struct emu_event_fault {
 uint32_t emu_event_create(int type, bool manual);
 /* False if there is no such event. Who waits for it waits in vain. */
 bool emu_event_destroy(uint32_t id);
+/* Those of programs, which signal events are: also false for others. */
 bool emu_event_set(uint32_t id);
 bool emu_event_reset(uint32_t id);
 
@@ -46,10 +47,10 @@ struct emu_wait {
     bool over; /* signalled meanwhile */
 };
 
-enum emu_wait_result { EMU_WAIT_DONE, EMU_WAIT_LATE, EMU_WAIT_FAILED };
+enum emu_wait_result { EMU_WAIT_DONE, EMU_WAIT_LATE, EMU_WAIT_FAILED, EMU_WAIT_UNKNOWN };
 enum { EMU_WAIT_FOREVER = UINT32_MAX };
 
-/* FAILED: one of them is not there, or was destroyed meanwhile. */
+/* FAILED: one of them was destroyed meanwhile. UNKNOWN: one is not there. */
 enum emu_wait_result emu_event_wait(struct emu_wait *waits, uint32_t count, bool all, uint32_t milliseconds);
 
 /* An interrupt of a GPU that signals an event, unless EMU_LOSE loses it; in the thread of the engines. */

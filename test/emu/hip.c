@@ -1,6 +1,7 @@
 /*
  * What an MPI library uses of HIP, on the emulated node: memory and copies in all directions, kinds of pointers, registered
- * host memory, streams, events, values written and waited for, memory of another process, and a DMA queue beside it.
+ * host memory, streams, events, values written and waited for, addresses that the program manages, memory of another
+ * process, and a DMA queue beside it.
  *
  * usage: hip [child|fault]
  * A child is started by the program itself and reads an IPC handle from its input; with "fault" a queue of ours writes to
@@ -33,7 +34,7 @@
 #define HOME(device, opener)        (device)
 #endif
 
-enum { BYTES = 3 << 20, SMALL = 100, PAGE = 4096 };
+enum { BYTES = 3 << 20, MANAGED = 4 << 20, SMALL = 100, PAGE = 4096 };
 
 static void expect(int held, const char *what, int line)
 {
@@ -193,6 +194,36 @@ static void streams(void)
     HIP(hipStreamDestroy(second));
 }
 
+/* Memory of both devices side by side at addresses that the program manages. */
+#if HIP_VERSION_MAJOR >= 6
+static void managed(void)
+{
+    hipMemGenericAllocationHandle_t handles[2];
+    hipMemAccessDesc who[2];
+    void *both;
+    HIP(hipMemAddressReserve(&both, 2 * (size_t)MANAGED, 0, NULL, 0));
+    for (int i = 0; i < 2; i++) {
+        hipMemAllocationProp kind = {.type = hipMemAllocationTypePinned, .location = {hipMemLocationTypeDevice, i}};
+        HIP(hipMemCreate(&handles[i], MANAGED, &kind, 0));
+        HIP(hipMemMap((char *)both + (size_t)i * MANAGED, MANAGED, 0, handles[i], 0));
+        who[i] = (hipMemAccessDesc){kind.location, hipMemAccessFlagsProtReadWrite};
+    }
+    for (int i = 0; i < 2; i++)
+        HIP(hipMemSetAccess((char *)both + (size_t)i * MANAGED, MANAGED, who, 2));
+    fill(host, 10);
+    HIP(hipMemcpy(both, host, BYTES, hipMemcpyHostToDevice));
+    HIP(hipMemcpy((char *)both + MANAGED, both, BYTES, hipMemcpyDeviceToDevice));
+    memset(back, 0, BYTES);
+    HIP(hipMemcpy(back, (char *)both + MANAGED, BYTES, hipMemcpyDeviceToHost));
+    EXPECT(filled(back, BYTES, 10));
+    for (int i = 0; i < 2; i++) {
+        HIP(hipMemUnmap((char *)both + (size_t)i * MANAGED, MANAGED));
+        HIP(hipMemRelease(handles[i]));
+    }
+    HIP(hipMemAddressFree(both, 2 * (size_t)MANAGED));
+}
+#endif
+
 static int child(void)
 {
     hipIpcMemHandle_t handle;
@@ -318,6 +349,9 @@ int main(int argc, char **argv)
     pointers();
     registered();
     streams();
+#if HIP_VERSION_MAJOR >= 6
+    managed();
+#endif
 #ifdef DMA_HAVE_THUNK
     own_queue();
     armed_queues();

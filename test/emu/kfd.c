@@ -2,7 +2,7 @@
  * Calls on the driver's file: which goes where; see kfd.h.
  *
  * Like the driver it knows the process by its memory: without an address space on a GPU there is neither memory nor a queue
- * there, and a child has none of its parent's.
+ * there (ENODEV, of some calls ESRCH), and a child has none of its parent's.
  */
 #include "kfd.h"
 
@@ -10,12 +10,15 @@
 #include "config.h"
 #include "event.h"
 #include "exports.h"
+#include "file.h"
+#include "gem.h"
 #include "persona.h"
 #include "process.h"
 #include "queue.h"
 #include "report.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -34,6 +37,8 @@ enum {
     SET_EVENT = 0x0a,
     RESET_EVENT = 0x0b,
     WAIT_EVENTS = 0x0c,
+    DEBUG_FIRST = 0x0d,
+    DEBUG_LAST = 0x10,
     SET_SCRATCH_BACKING = 0x11,
     GET_TILE_CONFIG = 0x12,
     SET_TRAP_HANDLER = 0x13,
@@ -80,6 +85,11 @@ struct tile_config {
     uint32_t n_tiles, n_macro_tiles, gpu_id, gb_addr_config, n_banks, n_ranks;
 };
 
+struct memory_policy {
+    uint64_t base, bytes;
+    uint32_t gpu_id, policy, other_policy, flags;
+};
+
 struct runtime_enable {
     uint64_t debug;
     uint32_t mode, capabilities;
@@ -93,10 +103,23 @@ static int gpu_of_id(uint32_t gpu_id)
     return -1;
 }
 
+int emu_kfd_find(uint32_t gpu_id, int *gpu)
+{
+    *gpu = gpu_of_id(gpu_id);
+    return *gpu < 0 ? EINVAL : emu_process_has(*gpu) ? 0 : ENODEV;
+}
+
 uint32_t emu_kfd_node(uint32_t gpu_id)
 {
-    int gpu = gpu_of_id(gpu_id);
-    return gpu >= 0 && emu_process_has(gpu) ? emu_node_of(gpu) : 0;
+    int gpu;
+    return emu_kfd_find(gpu_id, &gpu) == 0 ? emu_node_of(gpu) : 0;
+}
+
+/* For calls that answer with another number if the process has no address space on the GPU. */
+static int bound(uint32_t gpu_id)
+{
+    int gpu, error = emu_kfd_find(gpu_id, &gpu);
+    return error == ENODEV ? ESRCH : error;
 }
 
 uint32_t emu_kfd_gpu_id(uint32_t node)
@@ -152,19 +175,34 @@ static int get_tile_config(struct tile_config *config)
     return 0;
 }
 
-/* The render node whose address space it is does not matter here; whether there is one does. */
-static int acquire(uint32_t gpu_id)
+static _Atomic uint64_t spaces[EMU_MAX_GPUS];
+
+uint64_t emu_kfd_space_of(int gpu)
+{
+    return emu_process_has(gpu) ? atomic_load(&spaces[gpu]) : 0;
+}
+
+/* The address space that comes with an open file of the GPU's render node becomes that of the process's queues, once. */
+static int acquire(int fd, uint32_t gpu_id)
 {
     int gpu = gpu_of_id(gpu_id);
-    if (gpu < 0)
+    uint64_t number = emu_file_number(fd);
+    if (gpu < 0 || number == 0)
         return EINVAL;
+    if (emu_process_has(gpu))
+        return number == atomic_load(&spaces[gpu]) ? 0 : EBUSY;
+    if (emu_file_device(fd) != gpu)
+        return EINVAL;
+    atomic_store(&spaces[gpu], number);
     emu_process_acquire(gpu);
     return 0;
 }
 
-/* XNACK stays off: no GPU here replays what it could not reach. */
+/* XNACK stays off: no GPU here replays what it could not reach. A negative mode asks. */
 static int set_xnack(int32_t *mode)
 {
+    if (*mode >= 0 && emu_queue_any())
+        return EBUSY;
     if (*mode > 0)
         return EPERM;
     *mode = 0;
@@ -174,8 +212,23 @@ static int set_xnack(int32_t *mode)
 /* Nobody debugs here, and waves do not trap. */
 static int runtime_enable(struct runtime_enable *args)
 {
+    static atomic_bool enabled;
+    bool enables = args->mode & 1;
+    if (atomic_exchange(&enabled, enables) && enables)
+        return EBUSY;
     args->capabilities = 0;
     return 0;
+}
+
+static int set_memory_policy(const struct memory_policy *args)
+{
+    return args->policy > 1 || args->other_policy > 1 ? EINVAL : bound(args->gpu_id);
+}
+
+static int set_scratch(uint32_t gpu_id)
+{
+    int gpu;
+    return emu_kfd_find(gpu_id, &gpu);
 }
 
 /* All that a process can ask for. The words are those of the structure that the call has. */
@@ -208,19 +261,19 @@ static int serve(const char *owner, unsigned call, void *args)
         return emu_kfd_wait_events(args);
     /* No caches are modelled, no waves run that could trap or use scratch, and all compute units are one. */
     case SET_MEMORY_POLICY:
-        return emu_kfd_node(words[4]) ? 0 : EINVAL;
+        return set_memory_policy(args);
     case SET_SCRATCH_BACKING:
-        return emu_kfd_node(words[2]) ? 0 : EINVAL;
+        return set_scratch(words[2]);
     case SET_TRAP_HANDLER:
-        return emu_kfd_node(words[4]) ? 0 : EINVAL;
+        return bound(words[4]);
     case SET_CU_MASK:
-        return emu_queue_exists((int)words[0]) ? 0 : EINVAL;
+        return emu_kfd_set_cu_mask(args);
     case GET_TILE_CONFIG:
         return get_tile_config(args);
     case GET_APERTURES:
         return get_apertures(args);
     case ACQUIRE_VM:
-        return acquire(words[1]);
+        return acquire((int)words[0], words[1]);
     case ALLOC_MEMORY:
         return emu_kfd_alloc(args);
     case FREE_MEMORY:
@@ -246,25 +299,16 @@ static int serve(const char *owner, unsigned call, void *args)
         return emu_kfd_ipc_import(args);
     case IPC_EXPORT:
         return emu_kfd_ipc_export(args);
+    /* The debugger's old calls, of which Linux has kept only the numbers. */
+    case DEBUG_FIRST:
+    case DEBUG_FIRST + 1:
+    case DEBUG_FIRST + 2:
+    case DEBUG_LAST:
+        return EPERM;
     default:
         emu_note("a call on /dev/kfd that is not known here: %#x", call);
         return ENOTTY;
     }
-}
-
-/* Whether a call is for those who have an address space, as most are. */
-static bool wants_space(unsigned call)
-{
-    return call != GET_VERSION && call != GET_APERTURES && call != ACQUIRE_VM && call != GET_CLOCK_COUNTERS &&
-           call != GET_TILE_CONFIG && call != SET_XNACK_MODE && call != RUNTIME_ENABLE;
-}
-
-static bool has_space(void)
-{
-    for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
-        if (emu_process_has(gpu))
-            return true;
-    return false;
 }
 
 int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument)
@@ -279,8 +323,6 @@ int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument)
     int error;
     if (emu_process_forked())
         return EBADF;
-    if (wants_space(call) && !has_space())
-        return ESRCH;
     const char *owner = emu_process_caller(caller);
     if (call == CREATE_QUEUE && strncmp(owner, "libhsakmt.so", 12) == 0)
         owner = emu_process_caller_of_thunk();
@@ -314,7 +356,8 @@ void *emu_kfd_map(void *at, size_t bytes, int protection, int flags, uint64_t of
             mapped = emu_queue_map_doorbells(flags & MAP_FIXED ? at : NULL);
     } else {
         off_t place;
-        int fd = emu_kfd_file_at(offset, bytes, &place);
+        int fd =
+            offset >= KFD_OFFSET_GEM ? emu_gem_file_at(offset, bytes, &place) : emu_kfd_file_at(offset, bytes, &place);
         if (fd >= 0)
             return mmap(at, bytes, protection, flags, fd, place);
     }

@@ -78,6 +78,11 @@ struct kfd_available {
     uint32_t gpu_id, pad;
 };
 
+struct kfd_set_cu_mask {
+    uint32_t id, n_bits;
+    uint64_t mask;
+};
+
 struct kfd_svm_attribute {
     uint32_t type, value;
 };
@@ -115,8 +120,12 @@ struct kfd_wait_events {
     uint32_t n_events, all, milliseconds, result;
 };
 
+/* The GPU of the driver's name: 0; EINVAL if there is none for this process; ENODEV if it has no address space there. */
+int emu_kfd_find(uint32_t gpu_id, int *gpu);
 /* The node of a GPU that this process has an address space on, or 0. */
 uint32_t emu_kfd_node(uint32_t gpu_id);
+/* The number (file.h) of the render node's file whose address space the process has given to the driver, or 0. */
+uint64_t emu_kfd_space_of(int gpu);
 uint32_t emu_kfd_gpu_id(uint32_t node);
 
 /* Each returns 0 or an errno. */
@@ -133,6 +142,7 @@ int emu_kfd_svm(struct kfd_svm *args);
 int emu_kfd_create_queue(const char *owner, struct kfd_create_queue *args);
 int emu_kfd_destroy_queue(uint32_t id);
 int emu_kfd_update_queue(const struct kfd_update_queue *args);
+int emu_kfd_set_cu_mask(const struct kfd_set_cu_mask *args);
 int emu_kfd_create_event(struct kfd_create_event *args);
 int emu_kfd_wait_events(struct kfd_wait_events *args);
 
@@ -140,16 +150,30 @@ int emu_kfd_wait_events(struct kfd_wait_events *args);
 int emu_kfd_file_at(uint64_t offset, uint64_t bytes, off_t *at);
 /* The host's address of the memory of a handle, if it has at least so many bytes, or NULL. */
 void *emu_kfd_memory(uint64_t handle, uint64_t bytes);
-/* A handle's memory as a file, for the other calls that can export: -1, or a descriptor that is the caller's. */
-int emu_kfd_file_of(uint64_t handle);
+/* The memory of a handle can no more be freed. */
+void emu_kfd_keep(uint64_t handle);
 
+/* Memory as a file, which a dma-buf is. */
+struct emu_bo {
+    int fd, gpu;            /* gpu: whose memory it is, or -1 for the host's */
+    uint32_t flags;         /* as it was allocated */
+    uint64_t bytes, number; /* number: of the file (file.h) */
+};
+
+/* 0; EBADF for what is no descriptor, EINVAL for one of something else. */
+int emu_kfd_read_bo(int fd, struct emu_bo *bo);
+
+/* Takes addresses from memory that is mapped for no GPU; with the lock of vm.h. */
+void emu_kfd_yield(uint64_t va, uint64_t bytes);
 /* Removes what the process's attributes say about these addresses; with the lock of vm.h. */
 void emu_kfd_svm_forget(uint64_t va, uint64_t bytes);
 
-/* Offsets for mmap: of the driver's file by what they begin with, and of memory on a render node from here on. */
+/* Offsets for mmap: of the driver's file by what they begin with, and of memory on a render node, by the driver's handles and
+ * by those of gem.h, from here on. */
 #define KFD_OFFSET_DOORBELL (3ull << 62)
 #define KFD_OFFSET_EVENTS   (2ull << 62)
 #define KFD_OFFSET_GPU(id)  ((uint64_t)((id)&0xffff) << 46)
 #define KFD_OFFSET_MEMORY   (1ull << 45)
+#define KFD_OFFSET_GEM      (1ull << 60)
 
 #endif

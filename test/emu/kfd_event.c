@@ -17,6 +17,7 @@ int emu_kfd_create_event(struct kfd_create_event *args)
         if (!page || emu_event_has_page())
             return EINVAL;
         emu_event_set_page(page);
+        emu_kfd_keep(args->page);
     }
     bool signals = args->type == EMU_EVENT_SIGNAL || args->type == EMU_EVENT_DEBUG;
     if (signals && !emu_event_has_page())
@@ -67,5 +68,5 @@ int emu_kfd_wait_events(struct kfd_wait_events *args)
             tell(&data[i], &waits[i]);
     free(waits);
     args->result = result == EMU_WAIT_DONE ? COMPLETE : result == EMU_WAIT_LATE ? TIMEOUT : FAIL;
-    return result == EMU_WAIT_FAILED ? EIO : 0;
+    return result == EMU_WAIT_FAILED ? EIO : result == EMU_WAIT_UNKNOWN ? EINVAL : 0;
 }

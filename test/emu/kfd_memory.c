@@ -17,8 +17,10 @@
 #include "kfd.h"
 
 #include "config.h"
+#include "file.h"
 #include "persona.h"
 #include "process.h"
+#include "queue.h"
 #include "report.h"
 #include "vm.h"
 
@@ -51,10 +53,13 @@ enum {
 /* Memory by its number, from 1 on. */
 struct object {
     bool there, has_space; /* has_space: there is a range of vm.h for it */
+    bool kept;             /* by the driver, until the process ends */
     uint64_t va, bytes;
-    uint32_t flags;
-    int gpu; /* whose memory it is, or HOST */
-    int fd;  /* without a range, else the range's */
+    uint32_t gpu_id, flags; /* gpu_id: for which GPU it was made */
+    int gpu;                /* whose memory it is, or HOST */
+    int fd;                 /* without a range, else the range's */
+    void *user;             /* pages of the process's own */
+    bool is_imported;
 };
 
 static struct {
@@ -64,11 +69,21 @@ static struct {
 } memory;                        /* under the lock of vm.h */
 
 /* With the lock, as all here that have no comment about it. */
-static struct object *object_of(uint64_t handle)
+static struct object *object_by_number(uint64_t number)
 {
-    uint32_t number = (uint32_t)handle;
     return number > 0 && number <= memory.count && memory.objects[number - 1].there ? &memory.objects[number - 1]
                                                                                     : NULL;
+}
+
+static uint32_t gpu_id_in(uint64_t handle)
+{
+    return (uint32_t)(handle >> 32);
+}
+
+static struct object *object_of(uint64_t handle)
+{
+    struct object *object = object_by_number((uint32_t)handle);
+    return object && object->gpu_id == gpu_id_in(handle) ? object : NULL;
 }
 
 static struct emu_range *range_of(const struct object *object)
@@ -120,18 +135,27 @@ static int make_file(int gpu, uint32_t flags, uint64_t bytes)
     return fd;
 }
 
-/* What the name of a file says; false if it is none of ours. Without the lock. */
-static bool read_name(int fd, int *gpu, uint32_t *flags, uint64_t *bytes)
+int emu_kfd_read_bo(int fd, struct emu_bo *bo)
 {
     char path[64], name[NAME];
     struct stat file;
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     ssize_t length = readlink(path, name, sizeof name - 1);
     if (length < 0 || fstat(fd, &file))
-        return false;
+        return EBADF;
     name[length] = '\0';
-    *bytes = (uint64_t)file.st_size;
-    return sscanf(name, "/memfd:emu-bo %d %x", gpu, flags) == 2 && *gpu >= HOST && *gpu < emu_config()->gpus;
+    bo->fd = fd;
+    bo->bytes = (uint64_t)file.st_size;
+    bo->number = emu_file_number(fd);
+    bool ours = sscanf(name, "/memfd:emu-bo %d %x", &bo->gpu, &bo->flags) == 2;
+    return ours && bo->gpu >= HOST && bo->gpu < emu_config()->gpus ? 0 : EINVAL;
+}
+
+/* Whether there is something at all of these addresses. Without the lock. */
+static bool is_mapped_here(uint64_t at, uint64_t bytes)
+{
+    uint64_t start = at & ~(uint64_t)(KFD_PAGE - 1);
+    return msync((void *)(uintptr_t)start, at + bytes - start, MS_ASYNC) == 0;
 }
 
 /* Attributes of the process's own pages that are gone are still there: they give way to new memory. */
@@ -141,30 +165,59 @@ static bool is_free(uint64_t va, uint64_t bytes)
     return !emu_vm_find_overlap(va, bytes);
 }
 
-/* Takes fd over, also on failure. va 0: the object has no addresses, until another call gives it some. 0 or an errno. */
-static int add(uint64_t va, void *user, int fd, uint64_t bytes, int gpu, uint32_t flags, uint32_t *number)
+/* Gives an object its addresses. 0 or an errno; without memory its file is gone. */
+static int place(struct object *object)
 {
-    struct emu_range *range = NULL;
+    if (!is_free(object->va, object->bytes))
+        return EINVAL;
+    struct emu_range *range = emu_vm_add_lent(object->va, object->user, object->fd, 0, object->bytes);
+    if (!range) {
+        object->fd = -1;
+        return ENOMEM;
+    }
+    range->node = object->gpu == HOST ? 0 : emu_node_of(object->gpu);
+    range->kind = object->is_imported ? EMU_IMPORTED : range->kind;
+    range->flags = object->flags;
+    range->read_only = !(object->flags & WRITABLE);
+    range->executable = (object->flags & EXECUTABLE) != 0;
+    object->has_space = true;
+    return 0;
+}
+
+/* Takes the object's file over, also on failure. va 0: it has no addresses, until another call gives it some. 0 or an errno. */
+static int add(const struct object *filled, uint32_t *number)
+{
+    struct object object = *filled;
     *number = take_number();
-    int error = *number == 0 ? ENOMEM : va && !is_free(va, bytes) ? EINVAL : 0;
+    int error = *number == 0 ? ENOMEM : object.va ? place(&object) : 0;
     if (error) {
-        if (fd >= 0)
-            close(fd);
+        if (object.fd >= 0)
+            close(object.fd);
         return error;
     }
-    if (va && !(range = emu_vm_add_lent(va, user, fd, bytes)))
-        return ENOMEM;
-    if (range) {
-        range->node = gpu == HOST ? 0 : emu_node_of(gpu);
-        range->flags = flags;
-        range->read_only = !(flags & WRITABLE);
-        range->executable = (flags & EXECUTABLE) != 0;
-    }
-    memory.objects[*number - 1] = (struct object){
-        .there = true, .has_space = range, .va = va, .bytes = bytes, .flags = flags, .gpu = gpu, .fd = fd};
-    if (flags & VRAM && gpu != HOST)
-        memory.vram[gpu] += bytes;
+    object.there = true;
+    memory.objects[*number - 1] = object;
+    if (object.flags & VRAM && object.gpu != HOST)
+        memory.vram[object.gpu] += object.bytes;
     return 0;
+}
+
+/* Addresses that no GPU has are free for others, until the memory is to be mapped there. ROCr 6.1 reserves addresses in this
+ * way. */
+void emu_kfd_yield(uint64_t va, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < memory.count; i++) {
+        struct object *object = &memory.objects[i];
+        struct emu_range *range = object->there ? range_of(object) : NULL;
+        if (!range || range->mapped_count || object->va >= va + bytes || object->va + object->bytes <= va)
+            continue;
+        int fd = object->fd < 0 ? -1 : fcntl(object->fd, F_DUPFD_CLOEXEC, 0);
+        if (object->fd >= 0 && fd < 0)
+            continue;
+        emu_vm_remove(range);
+        object->fd = fd;
+        object->has_space = false;
+    }
 }
 
 /* One kind, and what goes with it. */
@@ -173,26 +226,38 @@ static bool is_sound(const struct kfd_alloc *args)
     uint32_t kind = args->flags & KINDS;
     return kind && !(kind & (kind - 1)) && args->bytes > 0 && args->bytes % KFD_PAGE == 0 && args->va % KFD_PAGE == 0 &&
            (kind != USERPTR || (args->mmap_offset && args->mmap_offset % KFD_PAGE == 0)) &&
-           (kind != MMIO_REMAP || args->bytes == KFD_PAGE);
+           (kind != MMIO_REMAP || args->bytes == KFD_PAGE) && (kind != DOORBELL || args->bytes == EMU_DOORBELL_BYTES);
 }
 
 int emu_kfd_alloc(struct kfd_alloc *args)
 {
-    int gpu = gpu_of(args->gpu_id), fd = -1, error;
+    int gpu, fd = -1, error;
     uint32_t number;
-    if (gpu == HOST || !is_sound(args))
+    if (args->bytes == 0)
+        return EINVAL;
+    if ((error = emu_kfd_find(args->gpu_id, &gpu)))
+        return error;
+    if (!is_sound(args))
         return EINVAL;
     bool is_vram = args->flags & VRAM, is_user = args->flags & USERPTR;
     /* For our own rings; the runtimes' memory is there. */
     if (is_user && args->va == args->mmap_offset && emu_config()->kfd_refuses == EMU_KFD_MEMORY)
         return ENOMEM;
+    if (is_user && !is_mapped_here(args->mmap_offset, args->bytes))
+        return EFAULT;
     if (is_vram && args->bytes > emu_config()->persona->vram_bytes - memory.vram[gpu])
         return ENOMEM;
     if (!is_user && (fd = make_file(is_vram ? gpu : HOST, args->flags, args->bytes)) < 0)
         return ENOMEM;
     emu_vm_lock();
-    error = add(args->va, is_user ? (void *)(uintptr_t)args->mmap_offset : NULL, fd, args->bytes, is_vram ? gpu : HOST,
-                args->flags, &number);
+    error = add(&(struct object){.va = args->va,
+                                 .bytes = args->bytes,
+                                 .gpu_id = args->gpu_id,
+                                 .flags = args->flags,
+                                 .gpu = is_vram ? gpu : HOST,
+                                 .fd = fd,
+                                 .user = is_user ? (void *)(uintptr_t)args->mmap_offset : NULL},
+                &number);
     emu_vm_unlock();
     if (error)
         return error;
@@ -207,7 +272,7 @@ int emu_kfd_free(uint64_t handle)
     emu_vm_lock();
     struct object *object = object_of(handle);
     struct emu_range *range = object ? range_of(object) : NULL;
-    int error = !object ? EINVAL : range && (range->queues || range->mapped_count) ? EBUSY : 0;
+    int error = !object ? EINVAL : object->kept ? EPERM : range && (range->queues || range->mapped_count) ? EBUSY : 0;
     if (!error) {
         if (object->flags & VRAM && object->gpu != HOST)
             memory.vram[object->gpu] -= object->bytes;
@@ -221,25 +286,41 @@ int emu_kfd_free(uint64_t handle)
     return error;
 }
 
+/* What is mapped may be so once more; what is not mapped cannot be taken away, nor what a queue needs. */
+static int map_one(struct emu_range *range, uint32_t node, bool mapped)
+{
+    if (mapped) {
+        emu_vm_map_more(range, &node, 1);
+        return 0;
+    }
+    if (!emu_vm_is_mapped(range, node))
+        return EINVAL;
+    if (range->queues)
+        return EBUSY;
+    emu_vm_unmap(range, &node, 1);
+    return 0;
+}
+
+/* As many as succeed are counted, up to the first GPU that does not. */
 int emu_kfd_map_memory(struct kfd_map *args, bool mapped)
 {
     const uint32_t *ids = (const uint32_t *)(uintptr_t)args->gpu_ids;
-    uint32_t nodes[EMU_MAX_NODES], count = 0;
-    if (args->n_gpus == 0 || args->n_gpus > EMU_MAX_GPUS || args->n_success > args->n_gpus)
+    int gpu, error;
+    if (args->n_gpus == 0 || args->n_success > args->n_gpus)
         return EINVAL;
-    for (uint32_t i = args->n_success; i < args->n_gpus; i++)
-        if (!(nodes[count++] = emu_kfd_node(ids[i])))
-            return EINVAL;
+    if ((error = emu_kfd_find(gpu_id_in(args->handle), &gpu)))
+        return error;
     emu_vm_lock();
     struct object *object = object_of(args->handle);
-    struct emu_range *range = object ? range_of(object) : NULL;
-    int error = !range ? EINVAL : !mapped && range->queues ? EBUSY : 0;
-    if (!error && mapped)
-        emu_vm_map_more(range, nodes, count);
-    else if (!error)
-        emu_vm_unmap(range, nodes, count);
+    error = !object ? ENOMEM : mapped && object->va && !object->has_space ? place(object) : 0;
+    struct emu_range *range = error ? NULL : range_of(object);
+    error = error ? error : range ? 0 : EINVAL;
+    while (!error && args->n_success < args->n_gpus) {
+        error = emu_kfd_find(ids[args->n_success], &gpu);
+        error = error ? error : map_one(range, emu_node_of(gpu), mapped);
+        args->n_success += !error;
+    }
     emu_vm_unlock();
-    args->n_success = error ? args->n_success : args->n_gpus;
     return error;
 }
 
@@ -250,7 +331,7 @@ int emu_kfd_file_at(uint64_t offset, uint64_t bytes, off_t *at)
         return -1;
     *at = (off_t)((offset - KFD_OFFSET_MEMORY) & ((1ull << OFFSET_BITS) - 1));
     emu_vm_lock_read();
-    const struct object *object = object_of((offset - KFD_OFFSET_MEMORY) >> OFFSET_BITS);
+    const struct object *object = object_by_number((offset - KFD_OFFSET_MEMORY) >> OFFSET_BITS);
     if (object && (uint64_t)*at + bytes <= (object->bytes + KFD_PAGE - 1) / KFD_PAGE * KFD_PAGE)
         fd = object->fd;
     emu_vm_unlock();
@@ -267,13 +348,13 @@ void *emu_kfd_memory(uint64_t handle, uint64_t bytes)
     return host;
 }
 
-int emu_kfd_file_of(uint64_t handle)
+void emu_kfd_keep(uint64_t handle)
 {
-    emu_vm_lock_read();
-    const struct object *object = object_of(handle);
-    int fd = object && object->fd >= 0 ? fcntl(object->fd, F_DUPFD_CLOEXEC, 0) : -1;
+    emu_vm_lock();
+    struct object *object = object_of(handle);
+    if (object)
+        object->kept = true;
     emu_vm_unlock();
-    return fd;
 }
 
 int emu_kfd_available(struct kfd_available *args)
@@ -289,13 +370,16 @@ int emu_kfd_available(struct kfd_available *args)
 
 int emu_kfd_dmabuf_info(struct kfd_dmabuf_info *args)
 {
-    int gpu;
-    if (!read_name(args->fd, &gpu, &args->flags, &args->bytes))
-        return EINVAL;
+    struct emu_bo bo;
+    int error = emu_kfd_read_bo(args->fd, &bo);
+    if (error)
+        return error;
     /* Memory of the host is on the GPU that it was allocated for; the first one. */
-    gpu = gpu == HOST ? emu_gpu_of(1) : gpu;
+    int gpu = bo.gpu == HOST ? emu_gpu_of(1) : bo.gpu;
     if (!emu_node_of(gpu))
         return EINVAL;
+    args->flags = bo.flags;
+    args->bytes = bo.bytes;
     args->gpu_id = gpu_id_of(gpu);
     args->metadata_bytes = 0;
     return 0;
@@ -304,24 +388,28 @@ int emu_kfd_dmabuf_info(struct kfd_dmabuf_info *args)
 /* Another process's memory, and a GPU's that this one may not open, is refused. Takes fd over. */
 static int import(int fd, uint64_t va, uint32_t gpu_id, uint64_t *handle, uint64_t *mmap_offset)
 {
-    int gpu, error;
-    uint32_t flags, number;
-    uint64_t bytes;
-    if (!read_name(fd, &gpu, &flags, &bytes) || gpu_of(gpu_id) == HOST) {
-        close(fd);
-        return EINVAL;
-    }
-    if (gpu != HOST && !emu_node_of(gpu)) {
-        close(fd);
+    struct emu_bo bo;
+    uint32_t number;
+    int gpu, error = emu_kfd_find(gpu_id, &gpu);
+    error = error ? error : emu_kfd_read_bo(fd, &bo);
+    if (!error && bo.gpu != HOST && !emu_node_of(bo.gpu)) {
         emu_note("import of memory of a GPU that this process may not open");
-        return EINVAL;
+        error = EINVAL;
+    }
+    if (error) {
+        close(fd);
+        return error;
     }
     emu_vm_lock();
     /* What is imported is counted where it was allocated. */
-    error = add(va, NULL, fd, bytes, gpu, flags & ~(uint32_t)VRAM, &number);
-    struct emu_range *range = error ? NULL : range_of(&memory.objects[number - 1]);
-    if (range)
-        range->kind = EMU_IMPORTED;
+    error = add(&(struct object){.va = va,
+                                 .bytes = bo.bytes,
+                                 .gpu_id = gpu_id,
+                                 .flags = bo.flags & ~(uint32_t)VRAM,
+                                 .gpu = bo.gpu,
+                                 .fd = fd,
+                                 .is_imported = true},
+                &number);
     emu_vm_unlock();
     if (error)
         return error;
@@ -351,8 +439,13 @@ int emu_kfd_import_dmabuf(struct kfd_import_dmabuf *args)
 
 int emu_kfd_export_dmabuf(struct kfd_export_dmabuf *args)
 {
-    args->fd = emu_kfd_file_of(args->handle);
-    return args->fd < 0 ? EINVAL : 0;
+    emu_vm_lock_read();
+    const struct object *object = object_of(args->handle);
+    int error = !object ? EINVAL : object->fd < 0 ? EPERM : 0;
+    if (!error && (args->fd = fcntl(object->fd, F_DUPFD_CLOEXEC, 0)) < 0)
+        error = errno;
+    emu_vm_unlock();
+    return error;
 }
 
 /* Why an object is not to be shared by IPC, or NULL. The driver would share host memory; kernels were crashed by it. */

@@ -122,24 +122,34 @@ static enum emu_queue_type type_of(uint32_t type)
     }
 }
 
+/* What is said of the ring, and the queue's share: the other bits of a percentage are for queues that nobody has here. */
+static bool is_ring(uint32_t bytes, uint32_t percentage, uint32_t priority)
+{
+    return (percentage & 0xff) <= MOST_PERCENT && priority <= MOST_PRIORITY && (bytes & (bytes - 1)) == 0;
+}
+
 static bool is_sound(const struct kfd_create_queue *args, enum emu_queue_type type)
 {
     const struct emu_persona *persona = emu_config()->persona;
-    return args->percentage <= MOST_PERCENT && args->priority <= MOST_PRIORITY && args->ring_bytes >= KFD_PAGE &&
-           (args->ring_bytes & (args->ring_bytes - 1)) == 0 && args->ring % KFD_PAGE == 0 &&
+    return args->ring_bytes >= KFD_PAGE && args->ring % KFD_PAGE == 0 &&
            (type != EMU_QUEUE_BY_ENGINE || args->engine < persona->host_engines + persona->xgmi_engines);
 }
 
 int emu_kfd_create_queue(const char *owner, struct kfd_create_queue *args)
 {
-    uint32_t node = emu_kfd_node(args->gpu_id);
     enum emu_queue_type type = type_of(args->type);
+    int gpu, error;
+    if (!is_ring(args->ring_bytes, args->percentage, args->priority))
+        return EINVAL;
     if (!type)
         return KFD_NOT_SUPPORTED;
     if (emu_config()->kfd_refuses == EMU_KFD_QUEUES && !emu_process_is_runtime(owner))
         return ENOMEM;
-    if (node == 0 || !is_sound(args, type))
+    if ((error = emu_kfd_find(args->gpu_id, &gpu)))
+        return error == ENODEV ? ESRCH : error;
+    if (!is_sound(args, type))
         return EINVAL;
+    uint32_t node = emu_node_of(gpu);
     struct place write = look(node, args->write_pointer, KFD_PAGE), read = look(node, args->read_pointer, KFD_PAGE);
     struct place ring = look(node, args->ring, args->ring_bytes);
     if (!is_exact(&write, "write pointer", args->write_pointer, KFD_PAGE) ||
@@ -184,7 +194,15 @@ int emu_kfd_destroy_queue(uint32_t id)
 /* Priority and share are not modelled; a percentage of 0 would stop the queue, and no caller of ours asks for it. */
 int emu_kfd_update_queue(const struct kfd_update_queue *args)
 {
-    return emu_queue_exists((int)args->id) && args->percentage <= MOST_PERCENT && args->priority <= MOST_PRIORITY
-               ? 0
-               : EINVAL;
+    if (!is_ring(args->ring_bytes, args->percentage, args->priority))
+        return EINVAL;
+    return emu_queue_exists((int)args->id) ? 0 : EFAULT;
+}
+
+/* All compute units are one here. */
+int emu_kfd_set_cu_mask(const struct kfd_set_cu_mask *args)
+{
+    if (args->n_bits == 0 || args->n_bits % 32 != 0)
+        return EINVAL;
+    return emu_queue_exists((int)args->id) ? 0 : EFAULT;
 }

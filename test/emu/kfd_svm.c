@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { SET = 0, GET = 1 };
 
@@ -31,6 +32,7 @@ enum {
     DEFAULT_GRANULARITY = 9,
 };
 
+#define ON_HOST  0u
 #define NO_PLACE UINT32_MAX
 
 static bool split_at(uint64_t at)
@@ -39,7 +41,7 @@ static bool split_at(uint64_t at)
     return !range || !range->svm || range->va == at || emu_vm_split(range, at);
 }
 
-/* Makes all of it ranges of this kind; false without memory, or where there is other memory. */
+/* Makes all of it ranges of this kind; there is no other memory. False without memory. */
 static bool cover(uint64_t start, uint64_t end)
 {
     if (!split_at(start) || !split_at(end))
@@ -47,10 +49,8 @@ static bool cover(uint64_t start, uint64_t end)
     for (uint64_t at = start; at < end;) {
         struct emu_range *range = emu_vm_find_overlap(at, end - at);
         uint64_t next = range ? range->va : end;
-        if (range && !range->svm)
-            return false;
         if (next > at) {
-            range = emu_vm_add_lent(at, (void *)(uintptr_t)at, -1, next - at);
+            range = emu_vm_add_lent(at, (void *)(uintptr_t)at, -1, 0, next - at);
             if (!range)
                 return false;
             range->svm = true;
@@ -82,55 +82,48 @@ static void join_at(uint64_t at)
     first->user_bytes += bytes;
 }
 
-static int set_one(struct emu_range *range, const struct kfd_svm_attribute *attribute)
+static void set_one(struct emu_range *range, const struct kfd_svm_attribute *attribute)
 {
     uint32_t node;
     switch (attribute->type) {
     case ACCESS:
     case ACCESS_IN_PLACE:
     case NO_ACCESS:
-        if (!(node = emu_kfd_node(attribute->value)))
-            return EINVAL;
+        node = emu_kfd_node(attribute->value);
         if (attribute->type == NO_ACCESS)
             emu_vm_unmap(range, &node, 1);
         else
             emu_vm_map_more(range, &node, 1);
-        return 0;
+        break;
     case SET_FLAGS:
         range->flags |= attribute->value;
         break;
     case CLEAR_FLAGS:
         range->flags &= ~attribute->value;
         break;
-    case PREFERRED:
-    case PREFETCH:
-    case GRANULARITY:
+    default: /* where the pages are is not modelled */
         break;
-    default:
-        return EINVAL;
     }
     range->read_only = (range->flags & READ_ONLY) != 0;
     range->executable = (range->flags & EXECUTE) != 0;
-    return 0;
 }
 
 static int set(const struct kfd_svm *args)
 {
     uint64_t end = args->start + args->bytes;
-    int error = 0;
     if (!cover(args->start, end))
-        return EINVAL;
-    for (uint64_t at = args->start; at < end && !error;) {
+        return ENOMEM;
+    for (uint64_t at = args->start; at < end;) {
         struct emu_range *range = emu_vm_find(at);
-        for (uint32_t i = 0; i < args->n_attributes && !error; i++)
-            error = set_one(range, &args->attributes[i]);
+        for (uint32_t i = 0; i < args->n_attributes; i++)
+            set_one(range, &args->attributes[i]);
         at = range->va + range->bytes;
     }
     join_at(end);
-    for (uint64_t at = end; !error && at > args->start; at = emu_vm_find(at - 1)->va)
+    for (uint64_t at = end; at > args->start; at = emu_vm_find(at - 1)->va)
         join_at(at);
     join_at(args->start);
-    return error;
+    return 0;
 }
 
 /* What is true for all of it. */
@@ -175,12 +168,51 @@ static int get(struct kfd_svm *args)
     return 0;
 }
 
+static bool is_place(uint32_t where, bool may_be_none)
+{
+    return where == ON_HOST || (may_be_none && where == NO_PLACE) || emu_kfd_node(where);
+}
+
+static bool is_attribute(const struct kfd_svm_attribute *attribute)
+{
+    switch (attribute->type) {
+    case PREFERRED:
+    case PREFETCH:
+        return is_place(attribute->value, attribute->type == PREFERRED);
+    case ACCESS:
+    case ACCESS_IN_PLACE:
+    case NO_ACCESS:
+        return emu_kfd_node(attribute->value);
+    default:
+        return attribute->type <= GRANULARITY;
+    }
+}
+
+/* The process has these addresses, and they are not memory that the driver has allocated or registered. */
+static int is_own(const struct kfd_svm *args)
+{
+    if (msync((void *)(uintptr_t)args->start, args->bytes, MS_ASYNC))
+        return EFAULT;
+    for (uint64_t at = args->start, end = at + args->bytes; at < end;) {
+        const struct emu_range *range = emu_vm_find_overlap(at, end - at);
+        if (range && !range->svm)
+            return EADDRINUSE;
+        at = range ? range->va + range->bytes : end;
+    }
+    return 0;
+}
+
 int emu_kfd_svm(struct kfd_svm *args)
 {
-    if (args->start % KFD_PAGE || args->bytes % KFD_PAGE || args->bytes == 0 || args->start + args->bytes < args->start)
+    if (args->start % KFD_PAGE || args->bytes % KFD_PAGE || args->start == 0 || args->bytes == 0 || args->op > GET ||
+        args->start + args->bytes < args->start)
         return EINVAL;
+    for (uint32_t i = 0; args->op == SET && i < args->n_attributes; i++)
+        if (!is_attribute(&args->attributes[i]))
+            return EINVAL;
     emu_vm_lock();
-    int error = args->op == SET ? set(args) : args->op == GET ? get(args) : EINVAL;
+    int error = is_own(args);
+    error = error ? error : args->op == SET ? set(args) : get(args);
     emu_vm_unlock();
     return error;
 }

@@ -21,44 +21,57 @@ unit_helpers += $(emu_sdma_sources) \
 	test/emu/sdma_bench.c \
 	test/emu/sdma_bench.h
 
-# The node below both doors: processes, memory, events, queues, the kernel's calls and the thread of the engines.
-emu_node_sources = \
-	test/emu/aql.c \
-	test/emu/aql.h \
+# The driver: what a process may do. Knows neither ROCm nor the engines.
+emu_driver_sources = \
 	test/emu/clock.h \
 	test/emu/config.c \
 	test/emu/config.h \
 	test/emu/event.c \
 	test/emu/event.h \
+	test/emu/evict.c \
+	test/emu/evict.h \
 	test/emu/exports.h \
-	test/emu/fault.c \
-	test/emu/fault.h \
+	test/emu/file.c \
+	test/emu/file.h \
+	test/emu/gem.c \
+	test/emu/gem.h \
 	test/emu/hide.c \
 	test/emu/hide.h \
-	test/emu/kernels.c \
-	test/emu/kernels.h \
 	test/emu/kfd.c \
 	test/emu/kfd.h \
 	test/emu/kfd_event.c \
 	test/emu/kfd_memory.c \
 	test/emu/kfd_queue.c \
 	test/emu/kfd_svm.c \
-	test/emu/machine.c \
-	test/emu/machine.h \
 	test/emu/persona.c \
 	test/emu/persona.h \
 	test/emu/process.c \
 	test/emu/process.h \
-	test/emu/queue.c \
 	test/emu/queue.h \
 	test/emu/report.c \
 	test/emu/report.h \
-	test/emu/slots.c \
-	test/emu/slots.h \
-	test/emu/stats.c \
 	test/emu/vm.c \
 	test/emu/vm.h
-# The thunk's door, and the kernel's.
+emu_render_sources = \
+	test/emu/render.c \
+	test/emu/render.h
+unit_helpers += $(emu_driver_sources) $(emu_render_sources)
+
+# The node below both doors: processes, memory, events, queues, the kernel's calls and the thread of the engines.
+emu_node_sources = $(emu_driver_sources) \
+	test/emu/aql.c \
+	test/emu/aql.h \
+	test/emu/fault.c \
+	test/emu/fault.h \
+	test/emu/kernels.c \
+	test/emu/kernels.h \
+	test/emu/machine.c \
+	test/emu/machine.h \
+	test/emu/queue.c \
+	test/emu/slots.c \
+	test/emu/slots.h \
+	test/emu/stats.c
+# The thunk's door.
 emu_thunk_sources = \
 	test/emu/api.c \
 	test/emu/api.h \
@@ -70,10 +83,8 @@ emu_thunk_sources = \
 	test/emu/thunk_queue.c \
 	test/emu/topology.c \
 	test/emu/unsupported.c
-emu_kernel_sources = \
-	test/emu/node_shim.c \
-	test/emu/render.c \
-	test/emu/render.h
+# And the kernel's.
+emu_kernel_sources = $(emu_render_sources) test/emu/node_shim.c
 # Loaded into programs as they are, and so not by libtool's rules.
 emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c test/emu/rocr_queues.c test/emu/wait_shim.c
 emu_maps = test/emu/libhsakmt.map test/emu/rocr_queues.map
@@ -89,7 +100,7 @@ test_emu_libemu_kernel_la_SOURCES = $(emu_kernel_sources)
 emu_comgr = test/emu/comgr/$(EMU_COMGR_NAME)
 emu_built = test/emu/libnode.so $(emu_comgr)
 emu_clean = test/emu/libnode.so $(emu_comgr) test/emu/comgr/libreal.so test/emu/comgr/versions.map
-emu_test_programs = test/emu/collective test/emu/hip
+emu_test_programs = test/emu/addresses test/emu/collective test/emu/hip
 mpi_programs += test/emu/emu_tree $(emu_test_programs)
 test_emu_emu_tree_SOURCES = test/emu/tree.c test/emu/hide.c test/emu/hide.h test/emu/persona.c test/emu/persona.h
 test_emu_emu_tree_CPPFLAGS = $(DMA_DEFINES)
@@ -99,6 +110,9 @@ test_emu_collective_LDADD = $(OMPI_PROGRAM_LIBS) -lamdhip64
 test_emu_hip_SOURCES = test/emu/hip.c
 test_emu_hip_CPPFLAGS = $(DMA_DEFINES)
 test_emu_hip_LDADD = -lamdhip64
+test_emu_addresses_SOURCES = test/emu/addresses.c
+test_emu_addresses_CPPFLAGS = $(DMA_DEFINES)
+test_emu_addresses_LDADD = -lhsa-runtime64
 
 emu_so = $(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(AM_CFLAGS) $(CFLAGS) -fPIC -shared -o $@ $(AM_LDFLAGS) $(LDFLAGS)
 emu_whole = -Wl,--whole-archive test/emu/.libs/libemu.a

@@ -4,6 +4,7 @@
 #include "clock.h"
 #include "config.h"
 #include "event.h"
+#include "evict.h"
 #include "exports.h"
 #include "fault.h"
 #include "persona.h"
@@ -46,6 +47,7 @@ static struct {
     size_t past_bytes;
     bool injected;           /* the fault that comes next was asked for */
     bool dead[EMU_MAX_GPUS]; /* a hang that stays */
+    struct emu_evict evict;
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* Between the thread and those who want it to look: each gets a number, and waits until a round that began later has found
@@ -193,6 +195,8 @@ static emu_sdma_engine_t *engine_of(int gpu, int id)
 static enum emu_aql_state step(void)
 {
     emu_event_advance();
+    if (emu_evicted(&machine.evict, emu_clock_ns()))
+        return EMU_AQL_BLOCKED;
     enum emu_aql_state all = EMU_AQL_IDLE;
     for (int gpu = 0; gpu < emu_config()->gpus; gpu++)
         for (int id = 0; id < ENGINES; id++) {
@@ -303,6 +307,9 @@ static bool start(void)
     if (machine.started)
         return true;
     sigset_t all, before;
+    machine.evict = (struct emu_evict){.every_ns = emu_config()->evict_every_ns,
+                                       .most_ns = emu_config()->evict_most_ns,
+                                       .random = emu_config()->seed ^ (uint64_t)getpid() << 32};
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_condattr_t monotonic;
@@ -356,6 +363,11 @@ struct emu_queue *emu_machine_find(int id)
     return queue;
 }
 
+bool emu_machine_any(void)
+{
+    return machine.queues;
+}
+
 static void print_queue(const struct emu_queue *queue, const char *state, FILE *to)
 {
     if (!queue->sdma)
@@ -394,6 +406,8 @@ void emu_machine_remove(struct emu_queue *queue)
 
 void emu_machine_print(FILE *to)
 {
+    if (machine.evict.count)
+        fprintf(to, "evictions %u\n", machine.evict.count);
     if (machine.past)
         fwrite(machine.past, 1, machine.past_bytes, to);
     for (const struct emu_queue *queue = machine.queues; queue; queue = queue->next)

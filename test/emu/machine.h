@@ -41,6 +41,7 @@ void emu_machine_unlock(void);
 /* Takes a queue that is filled in but for `sdma`; for an SDMA queue, makes that. False without memory or if a rule is broken. */
 bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes);
 struct emu_queue *emu_machine_find(int id);
+bool emu_machine_any(void); /* queue */
 void emu_machine_remove(struct emu_queue *queue);
 
 /* The statistics of all queues there are and were; one "queue" line for each, then the lines of sdma.h. */

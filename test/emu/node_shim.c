@@ -2,7 +2,7 @@
  * The kernel's door: preloaded, with the whole node in this library, where ROCm's own thunk is to run, whether it is a library
  * (libhsakmt.so.1) or a part of ROCr. What ROCm does with the driver goes through here:
  *
- *     /dev/kfd                            an empty file in memory, known by its name; its calls go to kfd.c
+ *     /dev/kfd                            a file of file.h; its calls go to kfd.c
  *     /dev/dri/renderD128, ...            the same, to render.c; mappings of memory are of the files behind it
  *     /sys/devices/virtual/kfd/kfd/topology, /sys/class/kfd/kfd/topology
  *                                         the folder EMU_SYSFS
@@ -13,6 +13,7 @@
  */
 #include "config.h"
 #include "exports.h"
+#include "file.h"
 #include "process.h"
 #include "render.h"
 
@@ -35,15 +36,13 @@
 #include <unistd.h>
 
 #define EXPORT   __attribute__((visibility("default")))
-#define KFD      "emu-dev-kfd"
-#define RENDER   "emu-dev-render"
 #define DRI      "/dev/dri/renderD"
 #define NEXT(fn) ((__typeof__(&fn))dlsym(RTLD_NEXT, #fn))
 
 /* Plain files have no offsets that large. */
 #define OURS_FROM (1ull << 45)
 
-enum device { NONE = -2, DRIVER = -1 /* and the number of a GPU */ };
+enum { NONE = EMU_FILE_NONE, DRIVER = EMU_FILE_DRIVER };
 
 static const struct {
     const char *prefix, *folder;
@@ -82,27 +81,11 @@ static int device_at(const char *path)
 
 static int open_device(int device, int flags)
 {
-    char name[32];
     if (device != DRIVER && !emu_node_of(device)) {
         errno = EPERM;
         return -1;
     }
-    snprintf(name, sizeof name, device == DRIVER ? KFD : RENDER "%d", device);
-    return memfd_create(name, flags & O_CLOEXEC ? MFD_CLOEXEC : 0);
-}
-
-static int device_of(int fd)
-{
-    char path[64], name[128];
-    int gpu;
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    ssize_t length = readlink(path, name, sizeof name - 1);
-    if (length < 0)
-        return NONE;
-    name[length] = '\0';
-    if (strstr(name, "memfd:" KFD))
-        return DRIVER;
-    return sscanf(name, "/memfd:" RENDER "%d", &gpu) == 1 ? gpu : NONE;
+    return emu_file_open(device, flags);
 }
 
 /* Files of ours are served here, others by the function that comes next. */
@@ -218,7 +201,7 @@ STAT(lstat64, stat64)
 #define FSTAT(name, type)                                                                                              \
     EXPORT int name(int fd, struct type *file)                                                                         \
     {                                                                                                                  \
-        int rc = NEXT(name)(fd, file), device = rc == 0 && S_ISREG(file->st_mode) ? device_of(fd) : NONE;              \
+        int rc = NEXT(name)(fd, file), device = rc == 0 && S_ISREG(file->st_mode) ? emu_file_device(fd) : NONE;        \
         if (device != NONE)                                                                                            \
             DRESS(file, device);                                                                                       \
         return rc;                                                                                                     \
@@ -233,18 +216,18 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
     void *argument = va_arg(args, void *);
     va_end(args);
     bool may_be = (_IOC_TYPE(request) == 'K' || _IOC_TYPE(request) == 'd') && _IOC_SIZE(request);
-    int device = may_be ? device_of(fd) : NONE;
+    int device = may_be ? emu_file_device(fd) : NONE;
     if (device == NONE)
         return (int)syscall(SYS_ioctl, fd, request, argument);
     int error = device == DRIVER ? emu_kfd_ioctl(__builtin_return_address(0), request, argument)
-                                 : emu_render_ioctl(device, request, argument);
+                                 : emu_render_ioctl(fd, device, request, argument);
     errno = error ? error : errno;
     return error ? -1 : 0;
 }
 
 EXPORT void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
 {
-    if (fd < 0 || (uint64_t)offset < OURS_FROM || device_of(fd) == NONE)
+    if (fd < 0 || (uint64_t)offset < OURS_FROM || emu_file_device(fd) == NONE)
         return (void *)syscall(SYS_mmap, at, bytes, protection, flags, fd, offset);
     return emu_kfd_map(at, bytes, protection, flags, (uint64_t)offset);
 }

@@ -220,6 +220,14 @@ bool emu_queue_destroy(int id)
     return there;
 }
 
+bool emu_queue_any(void)
+{
+    emu_machine_lock();
+    bool any = emu_machine_any();
+    emu_machine_unlock();
+    return any;
+}
+
 bool emu_queue_exists(int id)
 {
     emu_machine_lock();

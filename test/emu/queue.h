@@ -38,6 +38,8 @@ bool emu_queue_create(const struct emu_queue_wish *wish, struct emu_queue_made *
 /* False: there is no such queue. */
 bool emu_queue_destroy(int id);
 bool emu_queue_exists(int id);
+/* Whether there is one at all. */
+bool emu_queue_any(void);
 
 /* One more mapping of the doorbells, which is the caller's to unmap, at an address or anywhere; or NULL. */
 void *emu_queue_map_doorbells(void *at);

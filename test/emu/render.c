@@ -3,6 +3,8 @@
 
 #include "clock.h"
 #include "config.h"
+#include "file.h"
+#include "gem.h"
 #include "kfd.h"
 #include "persona.h"
 #include "process.h"
@@ -15,7 +17,12 @@
 
 enum {
     VERSION = 0x00,
+    GEM_CLOSE = 0x09,
+    HANDLE_TO_FD = 0x2d,
+    FD_TO_HANDLE = 0x2e,
+    GEM_MMAP = 0x41,
     INFO = 0x45,
+    GEM_VA = 0x48,
     ACCEL_WORKING = 0x00, /* what INFO asks for */
     RINGS = 0x03,
     READ_REGISTER = 0x15,
@@ -37,6 +44,11 @@ struct version {
     char *date;
     size_t text_bytes;
     char *text;
+};
+
+struct gem {
+    uint32_t handle, flags;
+    int32_t dmabuf;
 };
 
 struct info {
@@ -122,12 +134,23 @@ static int info(const struct info *args)
     return 0;
 }
 
-int emu_render_ioctl(int gpu, unsigned long request, void *argument)
+int emu_render_ioctl(int fd, int gpu, unsigned long request, void *argument)
 {
-    (void)gpu;
+    uint64_t file = emu_file_number(fd);
+    struct gem *gem = argument;
     if (emu_process_forked())
         return EBADF;
     switch (_IOC_NR(request)) {
+    case FD_TO_HANDLE:
+        return emu_gem_import(file, gem->dmabuf, &gem->handle);
+    case HANDLE_TO_FD:
+        return emu_gem_export(file, gem->handle, &gem->dmabuf);
+    case GEM_CLOSE:
+        return emu_gem_close(file, gem->handle);
+    case GEM_MMAP:
+        return emu_gem_mmap(file, gem->handle, argument);
+    case GEM_VA:
+        return emu_gem_va(file, gpu, argument);
     case VERSION:
         return version(argument);
     case INFO:

@@ -7,7 +7,7 @@
 
 enum { EMU_RENDER_FIRST = 128, EMU_RENDER_MAJOR = 226 };
 
-/* A call on the render node of a GPU: 0 or an errno. */
-int emu_render_ioctl(int gpu, unsigned long request, void *argument);
+/* A call on an open file of the render node of a GPU: 0 or an errno. */
+int emu_render_ioctl(int fd, int gpu, unsigned long request, void *argument);
 
 #endif

@@ -240,11 +240,11 @@ struct emu_range *emu_vm_add_user(void *user, uint64_t bytes)
     });
 }
 
-struct emu_range *emu_vm_add_lent(uint64_t va, void *user, int fd, uint64_t bytes)
+struct emu_range *emu_vm_add_lent(uint64_t va, void *user, int fd, off_t offset, uint64_t bytes)
 {
     char *host = user;
     if (fd >= 0) {
-        host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        host = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, offset);
         if (host == MAP_FAILED) {
             close(fd);
             return NULL;

@@ -26,6 +26,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum emu_kind { EMU_ALLOCATED, EMU_REGISTERED, EMU_IMPORTED };
 
@@ -74,8 +75,8 @@ char *emu_vm_translate(uint32_t node, uint64_t va, uint64_t bytes, bool write, c
 struct emu_range *emu_vm_add_anonymous(uint64_t bytes, uint64_t alignment);
 struct emu_range *emu_vm_add_shared(int fd, uint64_t bytes, uint64_t alignment);
 struct emu_range *emu_vm_add_user(void *user, uint64_t bytes);
-/* Whole pages at an address that the user keeps: pages of the user's, or, with fd >= 0, of a file. */
-struct emu_range *emu_vm_add_lent(uint64_t va, void *user, int fd, uint64_t bytes);
+/* Whole pages at an address that the user keeps: pages of the user's, or, with fd >= 0, of a file from an offset on. */
+struct emu_range *emu_vm_add_lent(uint64_t va, void *user, int fd, off_t offset, uint64_t bytes);
 /* The first range that has one of these addresses, or NULL. */
 struct emu_range *emu_vm_find_overlap(uint64_t va, uint64_t bytes);
 /* Makes a range of the user's pages two, the second from `at` on. False without memory. */

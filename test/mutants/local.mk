@@ -4,6 +4,7 @@ extra_files += \
 	test/mutants/cluster.txt \
 	test/mutants/core.txt \
 	test/mutants/device.txt \
+	test/mutants/emu.txt \
 	test/mutants/engine.txt \
 	test/mutants/gpu.txt \
 	test/mutants/node.txt \

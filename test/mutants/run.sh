@@ -214,8 +214,9 @@ attempt() {
 
 # The tree in which a mutant's changed files replace links.
 tree() { # DIR
-    mkdir -p "$1"
+    mkdir -p "$1/test"
     cp -rs "$root/include" "$root/ompi_coll_dma" "$root/mpix" "$root"/*_tl "$1"
+    cp -rs "$root/test/emu" "$1/test"
 }
 
 mutant() { # NAME MODULE KIND TESTS...

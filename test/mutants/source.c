@@ -240,6 +240,9 @@ static int visit(const char *path, const struct stat *st, int type, struct FTW *
     return 0;
 }
 
+/* The emulated driver is not part of the product. Tests rely on what it refuses. */
+static const char emulated[] = "test/emu";
+
 /* Folders of the product. The folders of transports end in _tl. */
 static int is_product(const struct dirent *entry)
 {
@@ -264,6 +267,10 @@ source_t *read_sources(const char *root, size_t *n)
             fail(path);
         }
         free(folders[i]);
+    }
+    snprintf(path, sizeof(path), "%s/%s", root, emulated);
+    if (nftw(path, visit, 16, FTW_PHYS) && errno) {
+        fail(path);
     }
     free(folders);
     *n = nfound;

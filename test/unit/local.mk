@@ -30,6 +30,8 @@ unit_tests += \
 	test/unit/test_device_submitter \
 	test/unit/test_device_sync \
 	test/unit/test_device_typed \
+	test/unit/test_emu_gem \
+	test/unit/test_emu_kfd \
 	test/unit/test_emu_sdma \
 	test/unit/test_emu_sdma_order \
 	test/unit/test_emu_sdma_random \
@@ -124,6 +126,8 @@ unit_helpers += \
 	test/unit/libgpu_fake_late.c \
 	test/unit/libgpu_fake_mapped.c \
 	test/unit/libgpu_fake_stream.c \
+	test/unit/libdriver.c \
+	test/unit/libdriver.h \
 	test/unit/libinterp.c \
 	test/unit/libinterp.h \
 	test/unit/libinterp_hand.c \

@@ -6,6 +6,7 @@
 
 /* What a dma_gpu_graph_t of this runtime is. */
 typedef struct hip_graph {
+    dma_gpu_origin_t origin;
     struct ihipGraph *graph;
     struct hipGraphNode *node;
     struct hipGraphExec *exec;
@@ -248,24 +249,38 @@ static dma_status_t event_elapsed(dma_gpu_event_t *from, dma_gpu_event_t *to, do
     return status;
 }
 
+static bool graph_is_lost(const hip_graph_t *graph)
+{
+    return dma_gpu_guard_has_lost(&dma_hip_guard, graph->origin);
+}
+
+/* HIP 6 crashes if it destroys a graph from before a reset. */
 static void graph_destroy(dma_gpu_graph_t *handle)
 {
     hip_graph_t *graph = native_graph(handle);
-    if (graph->exec) {
-        (void)DMA_HIP(hipGraphExecDestroy, graph->exec);
+    dma_gpu_guard_detect(&dma_hip_guard);
+    if (!graph_is_lost(graph)) {
+        if (graph->exec) {
+            (void)DMA_HIP(hipGraphExecDestroy, graph->exec);
+        }
+        (void)DMA_HIP(hipGraphDestroy, graph->graph);
     }
-    (void)DMA_HIP(hipGraphDestroy, graph->graph);
     free(graph);
 }
 
 static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
 {
-    hip_graph_t *made = calloc(1, sizeof(*made));
+    hip_graph_t *made;
     dma_status_t status;
+    int device;
 
-    if (!made) {
+    if ((status = current_device(&device)) != DMA_OK) {
+        return status;
+    }
+    if (!(made = calloc(1, sizeof(*made)))) {
         return DMA_ERR_NOMEM;
     }
+    made->origin = (dma_gpu_origin_t){device, dma_hip_resets(device)};
     status = DMA_HIP_TRY(hipGraphCreate, &made->graph, 0);
     if (status != DMA_OK) {
         free(made);
@@ -287,6 +302,9 @@ static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma
 static dma_status_t graph_update(dma_gpu_graph_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
 {
     hip_graph_t *graph = native_graph(handle);
+    if (graph_is_lost(graph)) {
+        return dma_gpu_guard_error(graph->origin);
+    }
     return DMA_HIP_TRY(hipGraphExecMemcpyNodeSetParams1D, graph->exec, graph->node, ptr(dst), ptr(src), bytes,
                        HIP_MEMCPY_DEVICE_TO_DEVICE);
 }
@@ -294,6 +312,9 @@ static dma_status_t graph_update(dma_gpu_graph_t *handle, uint64_t dst, uint64_t
 static dma_status_t graph_launch(dma_gpu_graph_t *handle, dma_gpu_stream_t *stream)
 {
     hip_graph_t *graph = native_graph(handle);
+    if (graph_is_lost(graph)) {
+        return dma_gpu_guard_error(graph->origin);
+    }
     return SUBMIT(stream, hipGraphLaunch, graph->exec, stream->hip);
 }
 
