@@ -181,10 +181,10 @@ int emu_kfd_destroy_queue(uint32_t id)
     return EINVAL;
 }
 
-/* Priority and share are not modelled; a percentage of 0 would stop the queue, and no caller of ours asks for it. */
 int emu_kfd_update_queue(const struct kfd_update_queue *args)
 {
-    return emu_queue_exists((int)args->id) && args->percentage <= MOST_PERCENT && args->priority <= MOST_PRIORITY
+    return args->percentage <= MOST_PERCENT && args->priority <= MOST_PRIORITY &&
+                   emu_queue_update((int)args->id, args->ring, args->ring_bytes, args->percentage)
                ? 0
                : EINVAL;
 }

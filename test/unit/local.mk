@@ -31,6 +31,7 @@ unit_tests += \
 	test/unit/test_device_sync \
 	test/unit/test_device_typed \
 	test/unit/test_emu_sdma \
+	test/unit/test_emu_sdma_lax \
 	test/unit/test_emu_sdma_order \
 	test/unit/test_emu_sdma_random \
 	test/unit/test_emu_sdma_rules \
