@@ -42,9 +42,9 @@ breaks() {
     grep -qh "^violation: $1: " "$work"/log/*
 }
 
-# kfdtest PROGRAM TEST: it passes, and was not skipped
+# kfdtest PROGRAM TEST: it passes, and was not skipped; on two MI250X, or $persona
 kfdtest() {
-    node 60 2 mi250x "$1" --gtest_filter="$2" >"$work/out" 2>&1 || {
+    node 60 2 "${persona:-mi250x}" "$1" --gtest_filter="$2" >"$work/out" 2>&1 || {
         tail -n 20 "$work/out"
         return 1
     }
@@ -97,6 +97,9 @@ tests_of_amd() {
     for test in $careless; do
         ok "$name: $test is refused" breaks race kfdtest "$program" "$test"
     done
+    # Peers by host-facing engines.
+    persona=mi300x EMU_IN_FLIGHT=1 ok "$name: KFDQMTest.P2PTest on MI300X is refused" breaks peer kfdtest "$program" KFDQMTest.P2PTest
+    persona=mi300x EMU_IN_FLIGHT=1 EMU_LAX=peer ok "$name: KFDQMTest.P2PTest on MI300X" kfdtest "$program" KFDQMTest.P2PTest
 }
 
 for door in $dma_emu_doors; do
