@@ -50,6 +50,29 @@ static uint32_t packet_kinds(const char *name)
     return mask;
 }
 
+/* Names of rules with commas between, as a bit mask: those that may be lax; "all" is all of them. */
+static uint64_t lax_rules(const char *name)
+{
+    const char *text = getenv(name), *at = text ? text : "";
+    uint64_t mask = 0;
+    if (strcmp(at, "all") == 0)
+        return EMU_SDMA_MAY_BE_LAX;
+    while (*at) {
+        size_t length = strcspn(at, ",");
+        uint64_t found = 0;
+        for (int rule = 0; rule < EMU_SDMA_RULES; rule++) {
+            const char *word = emu_sdma_rule_name((emu_sdma_rule_t)rule);
+            if (strlen(word) == length && strncmp(word, at, length) == 0)
+                found = EMU_SDMA_RULE_BIT(rule) & EMU_SDMA_MAY_BE_LAX;
+        }
+        if (!found)
+            refuse(name, text);
+        mask |= found;
+        at += length + (at[length] == ',');
+    }
+    return mask;
+}
+
 static const char *folder(const char *name)
 {
     const char *text = getenv(name);
@@ -88,6 +111,7 @@ static emu_sdma_config_t sdma_read(const struct emu_persona *persona, uint64_t s
     sdma.fault_kinds = packet_kinds("EMU_FAULT_KINDS");
     sdma.hang_kinds = packet_kinds("EMU_HANG_KINDS");
     sdma.spoil_kinds = packet_kinds("EMU_SPOIL_KINDS");
+    sdma.lax = lax_rules("EMU_LAX");
     if (!emu_lose_read(getenv("EMU_LOSE"), &sdma.lose))
         refuse("EMU_LOSE", getenv("EMU_LOSE"));
     sdma.lose.late_ns = (uint64_t)number("EMU_LOSE_US", 20000, 1, 1000000000) * 1000;

@@ -163,13 +163,16 @@ ok 'queues on the engines that are recommended' on_recommended
 ok 'a fault reaches the runtime' faults
 ok 'with-build stands in for the command' stands_in
 ok 'values that make no sense' not_understood EMU_SEED=x EMU_SLICE_US=999 EMU_IN_FLIGHT=0 EMU_STALE_LOOKS=-1 EMU_DELAY_US=1s \
-    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100 EMU_KFD_REFUSES=memories EMU_HIDE=8 EMU_HIDE=1, EMU_EARLY_POLLS=-1
+    EMU_FAULT_PACKET=-1 EMU_RESET_PACKET=-1 EMU_KFD_MINOR=100 EMU_KFD_REFUSES=memories EMU_HIDE=8 EMU_HIDE=1, EMU_EARLY_POLLS=-1 \
+    EMU_LAX=opcode EMU_LAX=race,all EMU_LAX=rac
 ok 'a version of ROCr that makes no sense' refuses '^emulated node: EMU_ROCR_MINOR=x is not something it understands$' \
     env EMU_ROCR_MINOR=x "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
 ok 'HIP programs run above a newer ROCr' env EMU_ROCR_MINOR=31 "$root/with-build" --build "$build" --gpus 2 "$bin/hip"
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
 ok 'events' clean --gpus 2 "$bin/rules" events
+ok 'registers of compute units' clean --gpus 2 "$bin/rules" registers
+ok 'queues that stand still' clean --gpus 2 "$bin/rules" stopped
 ok 'statistics on demand' clean --gpus 2 "$bin/rules" statistics
 ok 'eight queues per engine for all processes' notes 'no queue is free' shared-engines
 ok 'eight queues on an engine that they name' notes 'no queue is free' by-engine

@@ -191,12 +191,13 @@ int emu_kfd_destroy_queue(uint32_t id)
     return EINVAL;
 }
 
-/* Priority and share are not modelled; a percentage of 0 would stop the queue, and no caller of ours asks for it. */
 int emu_kfd_update_queue(const struct kfd_update_queue *args)
 {
     if (!is_ring(args->ring_bytes, args->percentage, args->priority))
         return EINVAL;
-    return emu_queue_exists((int)args->id) ? 0 : EFAULT;
+    if (!emu_queue_exists((int)args->id))
+        return EFAULT;
+    return emu_queue_update((int)args->id, args->ring, args->ring_bytes, args->percentage & 0xff) ? 0 : EINVAL;
 }
 
 /* All compute units are one here. */

@@ -88,10 +88,10 @@ emu_kernel_sources = $(emu_render_sources) test/emu/node_shim.c
 # Loaded into programs as they are, and so not by libtool's rules.
 emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c test/emu/rocr_queues.c test/emu/wait_shim.c
 emu_maps = test/emu/libhsakmt.map test/emu/rocr_queues.map
-emu_raw_sources = test/emu/gather.c test/emu/raw.c test/emu/raw.h test/emu/rules.c
+emu_raw_sources = test/emu/gather.c test/emu/latte.c test/emu/raw.c test/emu/raw.h test/emu/rules.c
 
 extra_files += $(emu_maps) $(emu_plain_sources) $(emu_raw_sources) $(emu_thunk_sources) test/emu/doors.sh test/emu/emu.sh \
-	test/emu/queues.sh test/emu/README.md
+	test/emu/foreign.sh test/emu/queues.sh test/emu/README.md
 
 if HAVE_EMU
 EXTRA_LTLIBRARIES = test/emu/libemu.la test/emu/libemu_kernel.la
@@ -136,7 +136,7 @@ if HAVE_EMU_THUNK
 emu_thunk = test/emu/thunk/libhsakmt.so.1
 emu_built += $(emu_thunk) test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1
 emu_clean += $(emu_thunk) test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1 test/emu/rocr/libreal.so
-emu_test_programs += test/emu/gather test/emu/rules
+emu_test_programs += test/emu/gather test/emu/latte test/emu/rules
 EXTRA_LTLIBRARIES += test/emu/libemu_thunk.la
 test_emu_libemu_thunk_la_SOURCES = $(emu_thunk_sources)
 test_emu_hip_SOURCES += test/emu/raw.c test/emu/raw.h
@@ -145,6 +145,9 @@ test_emu_hip_LDADD += -lhsakmt -ldl
 test_emu_gather_SOURCES = test/emu/gather.c test/emu/raw.c test/emu/raw.h
 test_emu_gather_CPPFLAGS = $(DMA_DEFINES)
 test_emu_gather_LDADD = -lhsakmt -ldl
+test_emu_latte_SOURCES = test/emu/latte.c test/emu/raw.c test/emu/raw.h
+test_emu_latte_CPPFLAGS = $(DMA_DEFINES)
+test_emu_latte_LDADD = -lhsakmt -ldl
 test_emu_rules_SOURCES = test/emu/rules.c test/emu/raw.c test/emu/raw.h
 test_emu_rules_CPPFLAGS = $(DMA_DEFINES)
 test_emu_rules_LDADD = -lhsakmt -ldl

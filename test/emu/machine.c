@@ -209,7 +209,7 @@ static enum emu_aql_state step(void)
                 all = EMU_AQL_BLOCKED;
         }
     for (struct emu_queue *queue = machine.queues; queue; queue = queue->next) {
-        if (queue->sdma)
+        if (queue->sdma || queue->stopped)
             continue;
         enum emu_aql_state state = emu_aql_step(&queue->aql, AQL_BUDGET);
         all = state > all ? state : all;

@@ -30,6 +30,8 @@ struct emu_queue {
         pointers; /* a page of an SDMA queue's own: write pointer and, a line on, read pointer; NULL: its maker has them */
     uint64_t *write, *read;         /* the pointers of an SDMA queue */
     uint64_t held[EMU_QUEUE_HOLDS]; /* addresses of the ranges that it needs, 0: none */
+    uint64_t ring, bytes;
+    bool stopped; /* a compute queue; an SDMA queue knows by itself */
     emu_sdma_queue_t *sdma;
     struct emu_aql aql;
 };

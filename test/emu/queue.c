@@ -190,6 +190,8 @@ bool emu_queue_create(const struct emu_queue_wish *wish, struct emu_queue_made *
     queue->type = wish->type;
     queue->write = wish->write;
     queue->read = wish->read;
+    queue->ring = wish->ring;
+    queue->bytes = wish->bytes;
     strncpy(queue->owner, wish->owner, sizeof queue->owner - 1);
     memcpy(queue->held, wish->held, sizeof queue->held);
     emu_machine_lock();
@@ -226,6 +228,22 @@ bool emu_queue_any(void)
     bool any = emu_machine_any();
     emu_machine_unlock();
     return any;
+}
+
+bool emu_queue_update(int id, uint64_t ring, uint64_t bytes, uint32_t percentage)
+{
+    bool stopped = ring == 0 || bytes == 0 || percentage == 0;
+    emu_machine_lock();
+    struct emu_queue *queue = emu_machine_find(id);
+    bool there = queue && (ring == 0 || bytes == 0 || (ring == queue->ring && bytes == queue->bytes));
+    if (queue && !there)
+        emu_note("queue %d asks for another ring, which is not modelled", id);
+    if (there && queue->sdma)
+        emu_sdma_queue_stop(queue->sdma, stopped);
+    else if (there)
+        queue->stopped = stopped;
+    emu_machine_unlock();
+    return there;
 }
 
 bool emu_queue_exists(int id)

@@ -40,6 +40,9 @@ bool emu_queue_destroy(int id);
 bool emu_queue_exists(int id);
 /* Whether there is one at all. */
 bool emu_queue_any(void);
+/* The driver's call: a queue without a ring or a share of the engine stands still until it has both again. Shares are not
+ * modelled otherwise, nor is another ring, which is refused. False: no such queue, or it is refused. */
+bool emu_queue_update(int id, uint64_t ring, uint64_t bytes, uint32_t percentage);
 
 /* One more mapping of the doorbells, which is the caller's to unmap, at an address or anywhere; or NULL. */
 void *emu_queue_map_doorbells(void *at);

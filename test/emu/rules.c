@@ -52,6 +52,15 @@ static void nothing_wrong(void)
     RAW_CHECK(hsaKmtFreeMemory(memory, BLOCK));
 }
 
+/* Register files of a compute unit, of which the thunk says the same for each GPU of these kinds. */
+static void registers(void)
+{
+    HsaNodeProperties node;
+    RAW_CHECK(hsaKmtGetNodeProperties(1, &node));
+    EXPECT(node.VGPRSizePerCU == 512 << 10);
+    EXPECT(node.SGPRSizePerCU == 16 << 10);
+}
+
 static void released(void)
 {
     HsaNodeProperties node;
@@ -441,6 +450,32 @@ static void by_engine(void)
     EXPECT(raw_try_queue(&queue, 1, RAW_BY_ENGINE, 5) != HSAKMT_STATUS_SUCCESS); /* there are five engines */
 }
 
+static void update(struct raw_queue *queue, uint32_t percentage, void *ring, uint64_t bytes)
+{
+    RAW_CHECK(hsaKmtUpdateQueue(queue->resource.QueueId, percentage, HSA_QUEUE_PRIORITY_NORMAL, ring, bytes, NULL));
+}
+
+/* Without a ring, or without a share of its engine, a queue stands still; then it goes on without another doorbell. Another
+ * ring is refused. */
+static void stopped(void)
+{
+    struct raw_queue queue;
+    char *done = raw_allocate(0, PAGE, 1), *other = raw_allocate(0, RAW_RING, 1);
+    raw_queue(&queue, 1, HSA_QUEUE_SDMA, 0);
+    for (uint32_t i = 1; i <= 2; i++) {
+        update(&queue, i == 1 ? 100 : 0, i == 1 ? NULL : queue.ring, i == 1 ? 0 : RAW_RING);
+        raw_fence(&queue, done, i);
+        raw_ring(&queue);
+        usleep(100000);
+        EXPECT(__atomic_load_n((uint32_t *)done, __ATOMIC_ACQUIRE) == i - 1);
+        update(&queue, 100, queue.ring, RAW_RING);
+        EXPECT(raw_wait(done, i));
+    }
+    EXPECT(hsaKmtUpdateQueue(queue.resource.QueueId, 100, HSA_QUEUE_PRIORITY_NORMAL, other, RAW_RING, NULL) !=
+           HSAKMT_STATUS_SUCCESS);
+    raw_destroy(&queue);
+}
+
 /* A child has none of its parent's node, and the parent is none the worse. */
 static void forked(void)
 {
@@ -459,6 +494,7 @@ static const struct {
     int opens; /* by itself */
 } cases[] = {
     {"nothing-wrong", nothing_wrong, 0},
+    {"registers", registers, 0},
     {"released", released, 0},
     {"ring-size", ring_size, 0},
     {"missing-engine", missing_engine, 0},
@@ -493,6 +529,7 @@ static const struct {
     {"events", events, 0},
     {"host-facing", host_facing, 0},
     {"statistics", statistics, 0},
+    {"stopped", stopped, 0},
 };
 
 int main(int argc, char **argv)

@@ -68,6 +68,7 @@ typedef enum emu_sdma_rule {
     EMU_SDMA_RESERVED,      /* a bit that must be 0 is not, or a field has a value without a meaning */
     EMU_SDMA_ZERO_COUNT,    /* count of nothing (for a copy: bytes - 1 of 0 bytes) */
     EMU_SDMA_TOO_LARGE,     /* count beyond the limit of the packet */
+    EMU_SDMA_FILL_LARGE,    /* FILL of more than AMD's runtime asks of one */
     EMU_SDMA_ALIGN_ADDRESS, /* address of FENCE, POLL, ATOMIC, COND_EXE, TIMESTAMP, WRITE or FILL */
     EMU_SDMA_ALIGN_BCAST,   /* destinations of a broadcast differ modulo 32 */
     EMU_SDMA_ALIGN_SWAP,    /* swap: an address or the length is no multiple of 64 */
@@ -92,6 +93,13 @@ typedef enum emu_sdma_rule {
 
 const char *emu_sdma_rule_name(emu_sdma_rule_t rule); /* "ring-shape" */
 const char *emu_sdma_rule_text(emu_sdma_rule_t rule); /* one sentence */
+
+/* Rules that are ours more than the hardware's: programs of AMD's break each of them, and run. Foreign programs may be spared
+ * them (config.lax): then what the rule forbids is carried out. */
+#define EMU_SDMA_RULE_BIT(rule) (1ull << (rule))
+#define EMU_SDMA_MAY_BE_LAX                                                                                            \
+    (EMU_SDMA_RULE_BIT(EMU_SDMA_FILL_LARGE) | EMU_SDMA_RULE_BIT(EMU_SDMA_ALIGN_SWAP) |                                 \
+     EMU_SDMA_RULE_BIT(EMU_SDMA_PEER) | EMU_SDMA_RULE_BIT(EMU_SDMA_RACE) | EMU_SDMA_RULE_BIT(EMU_SDMA_DESTROY_BUSY))
 
 typedef enum emu_sdma_why { EMU_SDMA_WHY_UNMAPPED, EMU_SDMA_WHY_READ_ONLY } emu_sdma_why_t;
 
@@ -142,6 +150,7 @@ typedef struct emu_sdma_config {
     uint32_t
         spoil_kinds; /* such a packet does something else: wrong bytes; POLL does not wait, COND_EXE skips nothing */
     emu_lose_rules_t lose; /* injection: what is lost, late, or there twice */
+    uint64_t lax;          /* EMU_SDMA_RULE_BITs of EMU_SDMA_MAY_BE_LAX: rules that nobody has to keep */
 } emu_sdma_config_t;
 
 /* Defaults of a generation: everything that varies does, nothing is injected. */
@@ -177,7 +186,7 @@ emu_sdma_node_t *emu_sdma_node_create(const emu_sdma_config_t *config, const emu
 emu_sdma_engine_t *emu_sdma_engine_create(emu_sdma_node_t *node, int gpu, int id, emu_sdma_kind_t kind);
 /* Also NULL when the ring breaks a rule, which is reported, or when the engine has EMU_SDMA_QUEUES already. */
 emu_sdma_queue_t *emu_sdma_queue_create(emu_sdma_engine_t *engine, const emu_sdma_ring_t *ring);
-/* An unfinished queue breaks a rule; its operations stay undone. */
+/* An unfinished queue breaks a rule; its operations stay undone. Where that rule is lax, those under way are ended first. */
 void emu_sdma_queue_destroy(emu_sdma_queue_t *queue);
 void emu_sdma_engine_destroy(emu_sdma_engine_t *engine); /* and its queues, without complaint */
 void emu_sdma_node_destroy(emu_sdma_node_t *node);       /* and its engines */
@@ -186,6 +195,10 @@ void emu_sdma_node_destroy(emu_sdma_node_t *node);       /* and its engines */
  * Dead when it has queues and all are. */
 emu_sdma_state_t emu_sdma_engine_step(emu_sdma_engine_t *engine, unsigned budget);
 emu_sdma_state_t emu_sdma_queue_state(const emu_sdma_queue_t *queue); /* as of its last step */
+
+/* A stopped queue fetches nothing and carries out no packet; operations under way go on. It goes on where it was, without a
+ * doorbell. */
+void emu_sdma_queue_stop(emu_sdma_queue_t *queue, bool stopped);
 
 /* Other rules of what is lost from now on; counting begins anew. */
 void emu_sdma_node_lose(emu_sdma_node_t *node, const emu_lose_rules_t *rules);

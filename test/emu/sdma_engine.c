@@ -90,13 +90,17 @@ static void queue_remove(emu_sdma_queue_t *q)
     emu_sdma_queue_free(q);
 }
 
-/* A NOP that is fetched counts as ended: the read pointer has passed it, and no other sign of its end exists. */
+/* A NOP that is fetched counts as ended: the read pointer has passed it, and no other sign of its end exists. An engine whose
+ * queue is taken away ends what it has begun. */
 void emu_sdma_queue_destroy(emu_sdma_queue_t *q)
 {
     uint64_t wptr = __atomic_load_n(q->ring.wptr, __ATOMIC_ACQUIRE);
     bool carries_out = q->headed && q->head.kind != EMU_SDMA_NOP;
 
-    if (q->state != EMU_SDMA_DEAD && (carries_out || q->ops || q->read != wptr)) {
+    if (emu_sdma_is_lax(q->engine->node, EMU_SDMA_DESTROY_BUSY)) {
+        while (emu_sdma_op_advance(q, UINT64_MAX) == EMU_SDMA_PROGRESSED) {
+        }
+    } else if (q->state != EMU_SDMA_DEAD && (carries_out || q->ops || q->read != wptr)) {
         emu_sdma_complain(q, q->read, EMU_SDMA_DESTROY_BUSY, "%s, %u under way, write pointer %#llx",
                           q->headed ? emu_sdma_packet_name(q->head.kind) : "no packet begun", q->ops,
                           (unsigned long long)wptr);

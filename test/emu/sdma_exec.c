@@ -135,7 +135,7 @@ static bool next_poll(emu_sdma_queue_t *q, emu_sdma_packet_t *packet, uint64_t *
         }
         memcpy(dw, from, have < sizeof(dw) ? have : sizeof(dw));
         length = emu_sdma_packet_length(gen, dw, have / 4, &problem);
-        if (!length || length > have / 4 || !emu_sdma_packet_decode(gen, dw, packet, &problem)) {
+        if (!length || length > have / 4 || !emu_sdma_decode(q, dw, packet, &problem)) {
             return false; /* complained of when it is fetched */
         }
         if (packet->kind == EMU_SDMA_POLL) {

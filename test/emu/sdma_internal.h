@@ -80,6 +80,7 @@ struct emu_sdma_queue {
     emu_sdma_queue_t *next; /* of the node, in the order of creation */
     emu_sdma_ring_t ring;
     emu_sdma_state_t state;
+    bool stopped; /* by its owner */
     uint64_t random;
 
     uint64_t read;             /* what *ring.rptr shows */
@@ -154,6 +155,21 @@ static inline emu_sdma_node_t *emu_sdma_node_of(const emu_sdma_queue_t *q)
 /* Reports, about the packet at ring position `at`. */
 void emu_sdma_complain(const emu_sdma_queue_t *q, uint64_t at, emu_sdma_rule_t rule, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* Whether nobody has to keep this rule. */
+static inline bool emu_sdma_is_lax(const emu_sdma_node_t *node, emu_sdma_rule_t rule)
+{
+    return node->config.lax & EMU_SDMA_RULE_BIT(rule);
+}
+
+/* The packet at dw; false and the problem if it breaks a rule that counts. */
+static inline bool emu_sdma_decode(const emu_sdma_queue_t *q, const uint32_t *dw, emu_sdma_packet_t *packet,
+                                   emu_sdma_problem_t *problem)
+{
+    const emu_sdma_node_t *node = emu_sdma_node_of(q);
+
+    return emu_sdma_packet_decode(node->config.gen, dw, packet, problem) || emu_sdma_is_lax(node, problem->rule);
+}
+
 /* The queue is over. Always EMU_SDMA_DEAD. */
 emu_sdma_state_t emu_sdma_die(emu_sdma_queue_t *q);
 

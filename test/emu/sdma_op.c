@@ -36,8 +36,8 @@ static bool add_side(emu_sdma_queue_t *q, emu_sdma_access_t *access, unsigned si
     if (!region->host) {
         return false;
     }
-    if (node->config.peers_refused && !q->ring.spared && q->engine->kind == EMU_SDMA_HOST_FACING &&
-        region->owner != EMU_SDMA_HOST && region->owner != q->engine->gpu) {
+    if (node->config.peers_refused && !emu_sdma_is_lax(node, EMU_SDMA_PEER) && !q->ring.spared &&
+        q->engine->kind == EMU_SDMA_HOST_FACING && region->owner != EMU_SDMA_HOST && region->owner != q->engine->gpu) {
         emu_sdma_complain(q, access->at, EMU_SDMA_PEER, "memory of GPU %d", region->owner);
         return false;
     }

@@ -1,6 +1,7 @@
 /*
  * The decoder. One table says which packets there are, how long they are, which generation has them and which bits of
- * which dword may be set; what else a packet must keep to is in the function of its kind.
+ * which dword may be set; what else a packet must keep to is in the function of its kind. Rules that may be lax (sdma.h) are
+ * looked at last: a packet that breaks one of them has been taken apart whole.
  */
 #include "sdma_packet.h"
 
@@ -129,17 +130,20 @@ static bool reserved(emu_sdma_problem_t *problem, unsigned index, uint32_t bits)
     return broken(problem, EMU_SDMA_RESERVED, "dword %u has %#x set", index, bits);
 }
 
+static uint32_t count_field(emu_sdma_gen_t gen)
+{
+    return gen == EMU_SDMA_GFX900 ? 0x3fffff : 0x3fffffff;
+}
+
 /* Counts are of bytes - 1, in a field of 22 or 30 bits. */
 static bool copy_bytes(emu_sdma_gen_t gen, uint32_t count, uint64_t most, emu_sdma_packet_t *p,
                        emu_sdma_problem_t *problem)
 {
-    uint64_t field = gen == EMU_SDMA_GFX900 ? 0x3fffff : 0x3fffffff;
-
     p->row_bytes = (uint64_t)count + 1;
     if (count == UINT32_MAX) {
         return broken(problem, EMU_SDMA_ZERO_COUNT, "count of 0 bytes");
     }
-    return (count <= field && p->row_bytes <= most) ||
+    return (count <= count_field(gen) && p->row_bytes <= most) ||
            broken(problem, EMU_SDMA_TOO_LARGE, "%" PRIu64 " bytes", p->row_bytes);
 }
 
@@ -215,7 +219,7 @@ static bool decode_write(const uint32_t *dw, emu_sdma_packet_t *p, emu_sdma_prob
     return aligned(problem, p->dst[0].va, 4);
 }
 
-static bool decode_fill(const uint32_t *dw, emu_sdma_packet_t *p, emu_sdma_problem_t *problem)
+static bool decode_fill(emu_sdma_gen_t gen, const uint32_t *dw, emu_sdma_packet_t *p, emu_sdma_problem_t *problem)
 {
     unsigned log2 = dw[0] >> 30;
     uint32_t low = (1u << log2) - 1;
@@ -233,10 +237,11 @@ static bool decode_fill(const uint32_t *dw, emu_sdma_packet_t *p, emu_sdma_probl
     p->dst[0].va = address(dw + 1);
     p->row_bytes = (uint64_t)(dw[4] | low) + 1;
     p->pattern = log2 == 2 ? dw[3] : log2 == 1 ? (dw[3] & 0xffff) * 0x10001u : (dw[3] & 0xff) * 0x1010101u;
-    if (p->row_bytes > FILL_MOST) {
+    if (dw[4] > count_field(gen)) {
         return broken(problem, EMU_SDMA_TOO_LARGE, "%" PRIu64 " bytes", p->row_bytes);
     }
-    return aligned(problem, p->dst[0].va, low + 1);
+    return aligned(problem, p->dst[0].va, low + 1) &&
+           (p->row_bytes <= FILL_MOST || broken(problem, EMU_SDMA_FILL_LARGE, "%" PRIu64 " bytes", p->row_bytes));
 }
 
 static bool decode_poll(const uint32_t *dw, emu_sdma_packet_t *p, emu_sdma_problem_t *problem)
@@ -336,7 +341,7 @@ static bool decode_kind(emu_sdma_gen_t gen, const uint32_t *dw, emu_sdma_packet_
     case EMU_SDMA_ATOMIC:
         return decode_atomic(dw, p, problem);
     case EMU_SDMA_FILL:
-        return decode_fill(dw, p, problem);
+        return decode_fill(gen, dw, p, problem);
     case EMU_SDMA_TIMESTAMP:
         p->dst[0].va = address(dw + 1);
         return aligned(problem, p->dst[0].va, 32);

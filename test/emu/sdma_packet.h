@@ -59,7 +59,8 @@ typedef struct emu_sdma_problem {
  * the problem when there is no such packet. */
 uint32_t emu_sdma_packet_length(emu_sdma_gen_t gen, const uint32_t *dw, uint64_t have, emu_sdma_problem_t *problem);
 
-/* Takes apart a packet of which everything but the payload can be read. False and the problem if it breaks a rule. */
+/* Takes apart a packet of which everything but the payload can be read. False and the problem if it breaks a rule; *packet is
+ * whole nevertheless if that rule may be lax. */
 bool emu_sdma_packet_decode(emu_sdma_gen_t gen, const uint32_t *dw, emu_sdma_packet_t *packet,
                             emu_sdma_problem_t *problem);
 

@@ -75,7 +75,7 @@ static bool doorbell_late(emu_sdma_queue_t *q, uint64_t wptr, uint64_t doorbell,
     return q->lag_ns > emu_sdma_node_of(q)->config.doorbell_ns;
 }
 
-bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
+static bool wants_to_run(emu_sdma_queue_t *q, uint64_t now)
 {
     uint64_t doorbell = emu_sdma_see_doorbell(q, now);
     uint64_t wptr = __atomic_load_n(q->ring.wptr, __ATOMIC_ACQUIRE);
@@ -110,6 +110,19 @@ bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
     q->wptr = wptr;
     q->doorbell = doorbell;
     return q->headed || q->ops || q->read != q->limit;
+}
+
+void emu_sdma_queue_stop(emu_sdma_queue_t *q, bool stopped)
+{
+    q->stopped = stopped;
+}
+
+bool emu_sdma_queue_wants(emu_sdma_queue_t *q, uint64_t now)
+{
+    if (q->stopped) {
+        return q->state != EMU_SDMA_DEAD && q->ops;
+    }
+    return wants_to_run(q, now);
 }
 
 static emu_sdma_state_t injected_fault(emu_sdma_queue_t *q)
@@ -160,7 +173,7 @@ static emu_sdma_state_t fetch(emu_sdma_queue_t *q, uint64_t now)
                           "packet of %u dwords (%#010x), %llu left", length, dw[0], (unsigned long long)have / 4);
         return emu_sdma_die(q);
     }
-    if (!length || !emu_sdma_packet_decode(config->gen, dw, &q->head, &problem)) {
+    if (!length || !emu_sdma_decode(q, dw, &q->head, &problem)) {
         emu_sdma_complain(q, q->read, problem.rule, "%s", problem.text);
         return emu_sdma_die(q);
     }
@@ -200,7 +213,7 @@ static emu_sdma_state_t forward(emu_sdma_queue_t *q, uint64_t now)
 
 emu_sdma_state_t emu_sdma_queue_action(emu_sdma_queue_t *q, uint64_t now, bool leaving)
 {
-    bool may = !leaving && (q->headed || q->read != q->limit), first = emu_sdma_random(&q->random) & 1;
+    bool may = !leaving && !q->stopped && (q->headed || q->read != q->limit), first = emu_sdma_random(&q->random) & 1;
     emu_sdma_state_t state = may && first ? forward(q, now) : EMU_SDMA_BLOCKED;
 
     if (state == EMU_SDMA_BLOCKED) {

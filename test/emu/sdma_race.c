@@ -30,14 +30,14 @@ static bool compare(const emu_sdma_queue_t *q, const emu_sdma_access_t *access, 
                     const emu_sdma_access_t *theirs)
 {
     bool swaps = access->kind == EMU_SDMA_SWAP && theirs->kind == EMU_SDMA_SWAP;
+    emu_sdma_rule_t rule = swaps ? EMU_SDMA_SWAP_TWICE : EMU_SDMA_RACE;
 
-    if (!conflict(access, theirs)) {
+    if (emu_sdma_is_lax(emu_sdma_node_of(q), rule) || !conflict(access, theirs)) {
         return false;
     }
-    emu_sdma_complain(q, access->at, swaps ? EMU_SDMA_SWAP_TWICE : EMU_SDMA_RACE,
-                      "%s against %s of GPU %d engine %d queue %d at byte %llu", emu_sdma_packet_name(access->kind),
-                      emu_sdma_packet_name(theirs->kind), other->engine->gpu, other->engine->id, other->ring.id,
-                      (unsigned long long)theirs->at);
+    emu_sdma_complain(q, access->at, rule, "%s against %s of GPU %d engine %d queue %d at byte %llu",
+                      emu_sdma_packet_name(access->kind), emu_sdma_packet_name(theirs->kind), other->engine->gpu,
+                      other->engine->id, other->ring.id, (unsigned long long)theirs->at);
     return true;
 }
 

@@ -19,6 +19,7 @@ static const struct {
     [EMU_SDMA_RESERVED] = {"reserved", "reserved bits are 0 and fields have a meaning"},
     [EMU_SDMA_ZERO_COUNT] = {"zero-count", "a packet moves or skips something"},
     [EMU_SDMA_TOO_LARGE] = {"too-large", "a count keeps to its limit"},
+    [EMU_SDMA_FILL_LARGE] = {"fill-large", "one FILL is of less than 4 MiB, as AMD's runtime has it"},
     [EMU_SDMA_ALIGN_ADDRESS] = {"align-address", "addresses of words are aligned"},
     [EMU_SDMA_ALIGN_BCAST] = {"align-bcast", "the destinations of a broadcast are equal modulo 32"},
     [EMU_SDMA_ALIGN_SWAP] = {"align-swap", "addresses and length of a swap are multiples of 64"},

@@ -79,15 +79,12 @@ HSAKMT_STATUS hsaKmtDestroyQueue(HSA_QUEUEID id)
     return HSAKMT_STATUS_INVALID_PARAMETER;
 }
 
-/* Priority and share are not modelled; a percentage of 0 would stop the queue, and no caller of ours asks for it. */
 HSAKMT_STATUS hsaKmtUpdateQueue(HSA_QUEUEID id, HSAuint32 percentage, HSA_QUEUE_PRIORITY priority, void *ring,
                                 HSAuint64 bytes, HsaEvent *event)
 {
     EMU_API_ENTER();
-    (void)percentage;
     (void)priority;
-    (void)ring;
-    (void)bytes;
     (void)event;
-    return emu_queue_exists((int)id) ? HSAKMT_STATUS_SUCCESS : HSAKMT_STATUS_INVALID_PARAMETER;
+    return emu_queue_update((int)id, (uintptr_t)ring, bytes, percentage) ? HSAKMT_STATUS_SUCCESS
+                                                                         : HSAKMT_STATUS_INVALID_PARAMETER;
 }

@@ -60,7 +60,7 @@ static void gpu_properties(int gpu, HsaNodeProperties *node)
     node->LDSSizeInKB = 64;
     node->MaxSlotsScratchCU = 32;
     node->VGPRSizePerCU = 512 << 10;
-    node->SGPRSizePerCU = 12800;
+    node->SGPRSizePerCU = 16 << 10;
     node->MaxEngineClockMhzFCompute = 1700;
     node->VendorId = 0x1002;
     node->DeviceId = persona->device_id;

@@ -42,6 +42,14 @@ bool emu_queue_exists(int id)
     return id > 0 && id < QUEUES && queues[id].there;
 }
 
+bool emu_queue_update(int id, uint64_t ring, uint64_t bytes, uint32_t percentage)
+{
+    (void)ring;
+    (void)bytes;
+    (void)percentage;
+    return emu_queue_exists(id);
+}
+
 bool emu_queue_destroy(int id)
 {
     bool there = emu_queue_exists(id);

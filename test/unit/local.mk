@@ -33,6 +33,7 @@ unit_tests += \
 	test/unit/test_emu_gem \
 	test/unit/test_emu_kfd \
 	test/unit/test_emu_sdma \
+	test/unit/test_emu_sdma_lax \
 	test/unit/test_emu_sdma_order \
 	test/unit/test_emu_sdma_random \
 	test/unit/test_emu_sdma_rules \
