@@ -14,6 +14,8 @@ static int (*wait_stream)(void *);
 static int (*product)(void *, int, int, int, int, int, const float *, const float *, int, const float *, int,
                       const float *, float *, int);
 
+enum { TF32 = 3 }; /* of cublasMath_t */
+
 /* With --device. Returns the type of a queue of the stream. */
 static int open_stream(void)
 {
@@ -33,6 +35,8 @@ static int open_stream(void)
     if (library) {
         fail_if(((int (*)(void **))call_of(library, "cublasCreate_v2"))(&blas), "cublasCreate");
         fail_if(((int (*)(void *, void *))call_of(library, "cublasSetStream_v2"))(blas, stream), "cublasSetStream");
+        /* Tensor cores: 10 bits of the factors count, which is enough for small integers. */
+        fail_if(((int (*)(void *, int))call_of(library, "cublasSetMathMode"))(blas, TF32), "cublasSetMathMode");
         *(void **)&product = call_of(library, "cublasSgemm_v2");
     }
     return device.copy_hip ? MPIX_QUEUE_HIP : MPIX_QUEUE_CUDA;

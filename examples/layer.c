@@ -4,7 +4,7 @@
  *
  *     blocking      the all-gather, then the product
  *     queue         the product of the own block beside the all-gather, then the others', in the order of a stream
- *     partitioned   the product of each partition as soon as it has arrived, the own ones first
+ *     partitioned   the product of the own block, then of each partition of the others as soon as it has arrived
  *
  * With --device and CUDA, cuBLAS makes the products if it is there; otherwise the processor does (example_product.h). The
  * numbers are small integers, so results are exact. The functions MPIX_* are those of libmpix_dma (docs/user/queues.md).
@@ -69,7 +69,8 @@ static void partitioned(void)
     for (int p = 0; p < PARTS; p++) {
         fail_if(MPIX_Pready(p, parted), "ready");
     }
-    for (int i = 0; i < ranks * PARTS; i++) {
+    multiply_rows(own, rank * ROWS, ROWS);
+    for (int i = PARTS; i < ranks * PARTS; i++) {
         int number = (rank * PARTS + i) % (ranks * PARTS), rows = ROWS / PARTS;
         for (int arrived = 0; !arrived;) {
             fail_if(MPIX_Parrived(parted, number, &arrived), "a partition has failed");

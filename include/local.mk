@@ -12,6 +12,7 @@ core_sources += \
 	include/dma/net.h \
 	include/dma/params.h \
 	include/dma/params_table.h \
+	include/dma/parts.h \
 	include/dma/plan.h \
 	include/dma/probe.h \
 	include/dma/reason.h \

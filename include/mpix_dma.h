@@ -143,8 +143,13 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue);
  *   - The addresses of both banks stay the same as long as the request lives.
  *
  * Up to 64 groups of partitions are sent on their own; if there are more partitions, neighbours are sent together. If numbers
- * of partitions differ, groups are as small as their common divisors allow. A partition of one rank arrives together with
- * partition p of all the others.
+ * of partitions differ, groups are as small as their common divisors allow. A partition of one rank arrives no later than all
+ * ranks have made theirs of the same number ready.
+ *
+ * With coll/dma and memory of HIP on all ranks, the engines of the GPUs wait for the ready words themselves where they can
+ * (docs/user/queues.md): a store of a kernel or of the host starts the transfer, and the partition arrives on its own. Engines
+ * send the groups of a rank in their order. If one that is ready waits behind one that is not for more than
+ * coll_dma_parts_patience seconds, the library sends the rest of the round, in any order.
  */
 enum { MPIX_PARRIVED_FAILED = 2 };
 

@@ -5,6 +5,7 @@ extra_files += config/mpix_dma.pc.in
 libmpix_dma_la_SOURCES = \
 	mpix/advised.c \
 	mpix/agent.c \
+	mpix/armed.c \
 	mpix/mapped.c \
 	mpix/mapped.h \
 	mpix/parted.c \

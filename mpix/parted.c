@@ -27,16 +27,6 @@ static struct {
          .self = MPI_COMM_NULL,
          .freed_key = MPI_KEYVAL_INVALID};
 
-uint32_t *mpix_parted_ready(const mpix_parted_t *parted, unsigned round)
-{
-    return parted->words + (round & 1) * parted->bank_words;
-}
-
-uint32_t *mpix_parted_arrived(const mpix_parted_t *parted, unsigned round)
-{
-    return mpix_parted_ready(parted, round) + parted->arrived_at;
-}
-
 static void store(uint32_t *word, uint32_t value)
 {
     __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -134,6 +124,19 @@ static void begin_round(mpix_parted_t *parted, MPI_Message message)
     pthread_mutex_unlock(&all.lock);
 }
 
+/* Words that an engine has not written: that of a failed one, or one that was lost. */
+static void complete_words(const mpix_parted_t *parted, bool failed)
+{
+    uint32_t *arrived = mpix_parted_arrived(parted, parted->round);
+
+    for (int i = 0; i < parted->ranks * parted->rparts; i++) {
+        uint32_t was = 0;
+
+        (void)__atomic_compare_exchange_n(&arrived[i], &was, failed ? MPIX_PARRIVED_FAILED : 1, false, __ATOMIC_RELEASE,
+                                          __ATOMIC_RELAXED);
+    }
+}
+
 /* The data are in the buffer before a word says so. */
 static void complete_unit(mpix_parted_t *parted, int index, bool failed)
 {
@@ -141,6 +144,10 @@ static void complete_unit(mpix_parted_t *parted, int index, bool failed)
     const mpix_unit_t *unit = &parted->units[index];
 
     parted->left--;
+    if (parted->engines) {
+        complete_words(parted, failed);
+        return;
+    }
     for (int p = unit->recvs; p < unit->recvs_end; p++) {
         parted->failed[p] |= failed;
         if (--parted->waits[p] > 0) {
@@ -163,6 +170,16 @@ static bool is_ready(const mpix_parted_t *parted, mpix_unit_t *unit, bool give_u
     return give_up || unit->ready == unit->sends_end;
 }
 
+/* Engines look at words only. */
+static void make_all_ready(const mpix_parted_t *parted)
+{
+    uint32_t *ready = mpix_parted_ready(parted, parted->round);
+
+    for (int p = 0; p < parted->sparts; p++) {
+        store(&ready[p], DMA_PARTS_READY);
+    }
+}
+
 static bool start_units(mpix_parted_t *parted)
 {
     bool moved = false, give_up;
@@ -170,11 +187,14 @@ static bool start_units(mpix_parted_t *parted)
     pthread_mutex_lock(&all.lock);
     give_up = parted->give_up || all.ending;
     pthread_mutex_unlock(&all.lock);
+    if (give_up && parted->engines) {
+        make_all_ready(parted);
+    }
     for (int i = 0; i < parted->nunits; i++) {
         mpix_unit_t *unit = &parted->units[i];
         int code;
 
-        if (unit->started || !is_ready(parted, unit, give_up)) {
+        if (unit->started || !(parted->engines || is_ready(parted, unit, give_up))) {
             continue;
         }
         unit->started = moved = true;
@@ -210,14 +230,25 @@ static bool test_units(mpix_parted_t *parted)
     return count > 0 && count != MPI_UNDEFINED;
 }
 
-static void end_round(mpix_parted_t *parted)
+static void clear_bank(const mpix_parted_t *parted, unsigned round)
 {
-    uint32_t *next = mpix_parted_ready(parted, parted->round + 1);
-    int code;
+    uint32_t *ready = mpix_parted_ready(parted, round), *arrived;
+    const dma_parts_t *engines = parted->engines;
 
     for (size_t i = 0; i < parted->bank_words; i++) {
-        store(&next[i], 0);
+        store(&ready[i], 0);
     }
+    arrived = engines ? engines->arrived + (round & 1) * engines->arrived_distance : NULL;
+    for (size_t i = 0; engines && i < engines->arrived_distance; i++) {
+        store(&arrived[i], 0);
+    }
+}
+
+static void end_round(mpix_parted_t *parted)
+{
+    int code;
+
+    clear_bank(parted, parted->round + 1);
     pthread_mutex_lock(&all.lock);
     parted->round++;
     parted->active = parted->give_up = false;
@@ -273,6 +304,7 @@ static bool advance(mpix_parted_t *parted, bool is_thread)
         mpix_stream_enter(&parted->device);
     }
     moved = start_units(parted);
+    mpix_parted_copy_words(parted);
     moved |= test_units(parted);
     if (parted->left == 0) {
         end_round(parted);
@@ -532,6 +564,7 @@ void mpix_parted_destroy(mpix_parted_t *parted)
         }
         free(parted->counts[i]);
     }
+    free(parted->engines);
     mpix_mapped_free(parted->words);
     free(parted->places);
     free(parted->waits);

@@ -10,6 +10,12 @@
  *     units                                |   0   |   1   |   2   |     unit 1 is sent when 2 and 3 are ready
  *     4 partitions of the receiver         |  0  |  1  |  2  |  3  |     1 has arrived when units 0 and 1 are complete
  *
+ * If the component coll/dma can let engines wait for partitions (dma/parts.h), there is one collective for the whole block
+ * instead, in `requests[0]`, and a unit that stands for all. It is started when the round begins, and the engines do the rest:
+ * they look at the words of partitions, and write words of the receivers in memory that all processes have mapped. If kernels
+ * know that memory by the address of the host, these are the words that the program gets; otherwise whoever carries out, and
+ * MPIX_Parrived, copy them.
+ *
  * The program's handle is a persistent synchronous send from the process to itself, without data:
  *
  *     MPI_Start by the program  --->  a message, tag: number of the request   --->  whoever carries out finds it: round begins
@@ -44,10 +50,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "dma/parts.h"
 #include "stream.h"
 
 /* Requests of MPI for one partitioned request. Partitions share a unit if there are more. */
-enum { MPIX_MOST_UNITS = 64, MPIX_PARTED_LINE = 64 };
+enum { MPIX_MOST_UNITS = DMA_PARTS_UNITS, MPIX_PARTED_LINE = 64 };
 
 typedef struct mpix_unit {
     int sends, sends_end; /* the partitions that it sends */
@@ -64,6 +71,7 @@ typedef struct mpix_parted {
     size_t bank_words, arrived_at; /* in words: of a bank, and in it */
     uint32_t *words;
     bool mapped;             /* kernels can use the words, or there is no device */
+    dma_parts_t *engines;    /* they wait for the words; NULL: whoever carries out does */
     mpix_stream_t device;    /* the current one when the request was made */
     MPI_Datatype atoms[2];   /* what both blocks are multiples of: sent, received */
     int *counts[2], *places; /* of all units except the last, of the last; of the blocks */
@@ -90,6 +98,14 @@ typedef struct mpix_parted {
 /* The words of the round. */
 uint32_t *mpix_parted_ready(const mpix_parted_t *parted, unsigned round);
 uint32_t *mpix_parted_arrived(const mpix_parted_t *parted, unsigned round);
+
+/* armed.c: asks the component for engines that wait, if `wanted`, which is the same on all ranks. `make`: makes a collective of whole
+ * blocks with this info object. Collective. An error is one of MPI; whether engines wait is in parted->engines. */
+typedef int (*mpix_parted_make_t)(void *arg, MPI_Info info, MPI_Request *request);
+int mpix_parted_ask_engines(mpix_parted_t *parted, uint64_t block, const uint64_t *ends, MPI_Comm comm,
+                            mpix_parted_make_t make, void *arg);
+/* With the lock, or by whoever carries out: words of the round that engines have written get to the program. */
+void mpix_parted_copy_words(const mpix_parted_t *parted);
 
 /* Prepares what all requests share, and destroys those whose handles the program has freed. An MPI error class. */
 int mpix_parted_begin(void);

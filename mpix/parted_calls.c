@@ -30,6 +30,9 @@ static int look(mpix_parted_t *parted, int part, int *flag, bool *known)
         return MPI_ERR_ARG;
     }
     mpix_parted_settle(parted);
+    if (parted->active) {
+        mpix_parted_copy_words(parted);
+    }
     word = __atomic_load_n(&mpix_parted_arrived(parted, parted->round)[part], __ATOMIC_ACQUIRE);
     *known = parted->active;
     *flag = word != 0;

@@ -15,7 +15,9 @@
 
 #if OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
+#define MPI_Allgather_init  MPIX_Allgather_init
 #define MPI_Allgatherv_init MPIX_Allgatherv_init
+#define MPI_Alltoall_init   MPIX_Alltoall_init
 #define MPI_Alltoallv_init  MPIX_Alltoallv_init
 #endif
 
@@ -37,8 +39,15 @@ typedef struct mpix_parted_arguments {
  * What ranks compare: the most of each fact, and of its negation if it must be equal. Elements and bytes are those of a block.
  * The last fact is the greatest common divisor.
  */
-enum { ERROR, KIND, NO_KIND, SENDS, RECVS, MOST_BYTES, LEAST_BYTES, ATOMS, FACTS };
+enum { ERROR, KIND, NO_KIND, SENDS, RECVS, MOST_BYTES, LEAST_BYTES, NO_ENGINES, ATOMS, FACTS };
 typedef long long mpix_parted_facts_t[FACTS];
+
+/* What all ranks know then. */
+typedef struct mpix_parted_shape {
+    int atoms;      /* of a block */
+    uint64_t bytes; /* of a block */
+    bool hip;       /* all ranks have memory of HIP */
+} mpix_parted_shape_t;
 
 static int check(const mpix_parted_arguments_t *a, int ranks)
 {
@@ -115,6 +124,7 @@ static void state_facts(const mpix_parted_arguments_t *a, int error, long long *
     }
     facts[MOST_BYTES] = sent > received ? sent : received;
     facts[LEAST_BYTES] = sent < received ? -sent : -received;
+    facts[NO_ENGINES] = mpix_mapped_type(a->sb, a->rb) != MPIX_QUEUE_HIP;
     facts[ATOMS] = divisor(a->sparts, facts[RECVS]);
 }
 
@@ -136,8 +146,8 @@ static int exchange(long long *facts, MPI_Comm comm)
     return code;
 }
 
-/* The same on all ranks: an error, and how many atoms a block has. */
-static int agree(const mpix_parted_arguments_t *a, int error, int *atoms)
+/* The same on all ranks: an error, how many atoms and bytes a block has, and whether all have memory of HIP. */
+static int agree(const mpix_parted_arguments_t *a, int error, mpix_parted_shape_t *shape)
 {
     mpix_parted_facts_t facts;
     int code;
@@ -154,7 +164,8 @@ static int agree(const mpix_parted_arguments_t *a, int error, int *atoms)
         facts[RECVS] / facts[ATOMS] > INT_MAX) {
         return MPI_ERR_COUNT;
     }
-    *atoms = (int)facts[ATOMS];
+    *shape = (mpix_parted_shape_t){
+        .atoms = (int)facts[ATOMS], .bytes = (uint64_t)facts[MOST_BYTES], .hip = !facts[NO_ENGINES]};
     return MPI_SUCCESS;
 }
 
@@ -246,36 +257,85 @@ static void set_unit(mpix_parted_t *parted, int i, long long first, long long en
     unit->recvs_end = (int)((end * parted->rparts + atoms - 1) / atoms);
 }
 
-static int make_units(const mpix_parted_arguments_t *a, mpix_parted_t *parted, int atoms, int group)
+/* Atoms of both sides and their extents. */
+static int make_atoms(const mpix_parted_arguments_t *a, mpix_parted_t *parted, int atoms, MPI_Aint extents[2])
 {
     bool in_place = a->sb == MPI_IN_PLACE;
     long long sends = (long long)a->sparts * a->scount / atoms, recvs = (long long)a->rparts * a->rcount / atoms;
-    MPI_Aint send_extent = 0, recv_extent = 0;
-    int code = make_atom(a->rt, recvs, &parted->atoms[1], &recv_extent);
+    int code = make_atom(a->rt, recvs, &parted->atoms[1], &extents[1]);
 
-    if (code == MPI_SUCCESS) {
-        code = in_place ? make_atom(a->rt, recvs, &parted->atoms[0], &send_extent)
-                        : make_atom(a->st, sends, &parted->atoms[0], &send_extent);
+    if (code != MPI_SUCCESS) {
+        return code;
     }
+    return in_place ? make_atom(a->rt, recvs, &parted->atoms[0], &extents[0])
+                    : make_atom(a->st, sends, &parted->atoms[0], &extents[0]);
+}
+
+static int make_units(const mpix_parted_arguments_t *a, mpix_parted_t *parted, int atoms, int group,
+                      const MPI_Aint extents[2])
+{
+    bool in_place = a->sb == MPI_IN_PLACE;
+    int code = MPI_SUCCESS;
+
     for (int r = 0; r < parted->ranks; r++) {
         parted->counts[0][r] = group;
         parted->counts[1][r] = atoms - (parted->nunits - 1) * group;
         parted->places[r] = r * atoms;
     }
     for (int i = 0; code == MPI_SUCCESS && i < parted->nunits; i++) {
-        int first = i * group, end = i == parted->nunits - 1 ? atoms : first + group;
+        MPI_Aint first = (MPI_Aint)i * group;
 
-        set_unit(parted, i, first, end, atoms);
-        code = make_collective(a, parted, i, in_place ? a->sb : (const char *)a->sb + first * send_extent,
-                               (char *)a->rb + first * recv_extent);
+        code = make_collective(a, parted, i, in_place ? a->sb : (const char *)a->sb + first * extents[0],
+                               (char *)a->rb + first * extents[1]);
     }
     return code;
 }
 
-/* All ranks make the request, or none. */
-static int make_request(const mpix_parted_arguments_t *a, int ranks, int atoms, MPI_Request *request)
+/* What make_whole needs. */
+typedef struct mpix_parted_whole {
+    const mpix_parted_arguments_t *a;
+    const mpix_parted_t *parted;
+    int atoms;
+} mpix_parted_whole_t;
+
+static int make_whole(void *arg, MPI_Info info, MPI_Request *request)
 {
-    int group = (atoms - 1) / MPIX_MOST_UNITS + 1, units = (atoms - 1) / group + 1, code, worst = MPI_SUCCESS;
+    const mpix_parted_whole_t *whole = arg;
+    const mpix_parted_arguments_t *a = whole->a;
+    MPI_Datatype sends = whole->parted->atoms[0], recvs = whole->parted->atoms[1];
+
+    return a->kind == ALLGATHER
+               ? MPI_Allgather_init(a->sb, whole->atoms, sends, a->rb, whole->atoms, recvs, a->comm, info, request)
+               : MPI_Alltoall_init(a->sb, whole->atoms, sends, a->rb, whole->atoms, recvs, a->comm, info, request);
+}
+
+/* Engines that wait for the words, or a collective for each unit. */
+static int make_collectives(const mpix_parted_arguments_t *a, mpix_parted_t *parted, const mpix_parted_shape_t *shape,
+                            int group)
+{
+    mpix_parted_whole_t whole = {a, parted, shape->atoms};
+    uint64_t ends[MPIX_MOST_UNITS];
+    MPI_Aint extents[2] = {0, 0};
+    int code = make_atoms(a, parted, shape->atoms, extents);
+
+    for (int i = 0; i < parted->nunits; i++) {
+        int first = i * group, end = i == parted->nunits - 1 ? shape->atoms : first + group;
+
+        set_unit(parted, i, first, end, shape->atoms);
+        ends[i] = shape->bytes / (uint64_t)shape->atoms * (uint64_t)end;
+    }
+    if (code == MPI_SUCCESS && shape->hip && shape->bytes > 0 && parted->ranks > 1) {
+        code = mpix_parted_ask_engines(parted, shape->bytes, ends, a->comm, make_whole, &whole);
+    }
+    return code == MPI_SUCCESS && !parted->engines ? make_units(a, parted, shape->atoms, group, extents) : code;
+}
+
+/* All ranks make the request, or none. */
+static int make_request(const mpix_parted_arguments_t *a, int ranks, const mpix_parted_shape_t *shape,
+                        MPI_Request *request)
+{
+    int group = (shape->atoms - 1) / MPIX_MOST_UNITS + 1, units = (shape->atoms - 1) / group + 1;
+    int code, worst = MPI_SUCCESS;
     mpix_parted_t *parted = make(a, ranks, units);
 
     code = parted ? MPI_SUCCESS : MPI_ERR_NO_MEM;
@@ -283,7 +343,7 @@ static int make_request(const mpix_parted_arguments_t *a, int ranks, int atoms, 
         worst = MPI_ERR_OTHER;
     }
     if (worst == MPI_SUCCESS) {
-        code = make_units(a, parted, atoms, group);
+        code = make_collectives(a, parted, shape, group);
         code = code == MPI_SUCCESS ? mpix_parted_add(parted) : code;
         if (code == MPI_SUCCESS) {
             *request = parted->handle; /* from now on the program may free it */
@@ -309,7 +369,8 @@ static int error_class(int code)
 
 static int init(const mpix_parted_arguments_t *a, MPI_Request *request)
 {
-    int initialized = 0, finalized = 0, inter = 0, ranks = 0, atoms = 1, code;
+    int initialized = 0, finalized = 0, inter = 0, ranks = 0, code;
+    mpix_parted_shape_t shape = {.atoms = 1};
 
     MPI_Initialized(&initialized);
     MPI_Finalized(&finalized);
@@ -325,8 +386,8 @@ static int init(const mpix_parted_arguments_t *a, MPI_Request *request)
         *request = MPI_REQUEST_NULL;
         code = error_class(mpix_parted_begin());
     }
-    code = agree(a, code, &atoms);
-    return error_class(code == MPI_SUCCESS ? make_request(a, ranks, atoms, request) : code);
+    code = agree(a, code, &shape);
+    return error_class(code == MPI_SUCCESS ? make_request(a, ranks, &shape, request) : code);
 }
 
 int MPIX_Pallgather_init(const void *sb, int sparts, int scount, MPI_Datatype st, void *rb, int rparts, int rcount,

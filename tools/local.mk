@@ -116,10 +116,11 @@ tools_bench_coll_dma_bench_SOURCES = \
 	tools/bench/operations.c \
 	tools/bench/options.c \
 	tools/bench/passes.c \
+	tools/bench/queue.c \
 	tools/bench/results.c \
 	tools/bench/sides.c \
 	tools/bench/table.c
-tools_bench_coll_dma_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
+tools_bench_coll_dma_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS) -DDMA_LIBDIR='"$(libdir)"'
 tools_bench_coll_dma_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -ldl -lm
 
 # Read by ./check, ./demo and with-build.

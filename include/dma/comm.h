@@ -129,6 +129,7 @@ typedef struct dma_call {
     bool in_place; /* `send` is ignored */
     dma_side_t send, recv;
     uint32_t note; /* of a posted call: a further value that must be equal on all ranks; part of the sign (dma_sign) */
+    struct dma_parts *parts; /* of a persistent call: it has partitions (dma/parts.h); NULL: none */
 } dma_call_t;
 
 /* Does every rank know from its arguments that no rank has data to move? Such a call takes no sequence number and

@@ -67,7 +67,8 @@ typedef struct dma_run {
     const struct dma_target *targets; /* GPU plans: per rank, where its receive buffer is (engine/gpu.h) */
     const struct dma_shape *shape;    /* GPU plans: layout of the blocks of `send` (gpu/shape.h); NULL: contiguous */
     uint64_t shape_skip; /* then: bytes of each block of `send` in front of the first that this run reads; else 0 */
-    struct dma_gpu_binding *binding; /* GPU plans: the state of the engine for the communicator */
+    struct dma_gpu_binding *binding;   /* GPU plans: the state of the engine for the communicator */
+    const struct dma_run_parts *parts; /* GPU plans: the blocks have partitions (engine/gpu.h); NULL: none */
     /* this rank has entered the call already, with DMA_SIGN_DEVICE and without data; this run enters a second time,
      * with data */
     bool second_entry;

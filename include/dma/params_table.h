@@ -82,6 +82,9 @@ DMA_PARAM_NUMBER(int, prelaunch, 2, 0, 1024, RANGE, LOCAL, TUNER, "requests",
     "Most persistent collectives of a process whose programs are given to the engines before MPI_Start. 0: none.")
 DMA_PARAM_NUMBER(double, armed_seconds, 1, 0, 1000000, RANGE, LOCAL, TUNER, "seconds",
     "Longest time that such a program waits in the engines for MPI_Start. Then it is removed until the next MPI_Start.")
+DMA_PARAM_NUMBER(double, parts_patience, 0.0002, 0, 1000000, RANGE, LOCAL, TUNER, "seconds",
+    "How long partitions that are ready may wait in an engine behind one that is not. Then the CPU starts what is left of that "
+    "round of the partitioned collective.")
 DMA_PARAM_NAME(own_copy, 8, own_copies, LOCAL, TUNER,
     "How the engine stream copies a rank's own block when the call is not in place: copy, graph (the same copy, launched "
     "as a graph), echo (to a peer and back, so that no compute unit is used), or auto (graph if the runtime has graphs; "

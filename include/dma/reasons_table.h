@@ -150,6 +150,14 @@ DMA_REASON(COMM, arm_off, "coll_dma_prelaunch is 0", UNARMED)
 DMA_REASON(COMM, arm_unable, "not all ranks' engines accept programs before the start", UNARMED)
 DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
 #undef UNARMED
+#define PARTED "Partitioned requests in device memory whose partitions engines do not wait for, for this reason: the library starts a " \
+    "collective for each group of partitions."
+DMA_REASON(COMM, parts_limit, "as many requests are armed as coll_dma_prelaunch allows", PARTED)
+DMA_REASON(COMM, parts_memory, "no shared memory is left for the words of its partitions", PARTED)
+DMA_REASON(COMM, parts_unable, "the engines of this rank or of a peer cannot wait, or do not see all words", PARTED)
+DMA_REASON(COMM, parts_unarmed, "the engine of this rank cannot arm its programs", PARTED)
+DMA_REASON(COMM, parts_peer, "the engine of another rank cannot arm its programs", PARTED)
+#undef PARTED
 DMA_REASON(COMM, arm_expired, "MPI_Start has not come within coll_dma_armed_seconds", "Times that armed programs were removed.")
 
 /* ---- communicators that are left to other components when they are made ---- */
@@ -248,6 +256,10 @@ DMA_REASON(PROC, sdma_arm_queues, "there is no queue on an engine that may wait"
 DMA_REASON(PROC, sdma_arm_memory, "no memory to write the packets", ARM)
 DMA_REASON(PROC, sdma_arm_size, "a program is too large, or needs temporary memory", ARM)
 #undef ARM
+#define TAKEN "Rounds of partitioned collectives that were taken back from the engines for this reason: the CPU starts what is left."
+DMA_REASON(PROC, parts_order, "a partition is ready and an earlier one is not, for coll_dma_parts_patience", TAKEN)
+DMA_REASON(PROC, parts_late, "partitions were not ready within coll_dma_armed_seconds of the start", TAKEN)
+#undef TAKEN
 DMA_REASON(PROC, stream_events, "the runtime does not write words from a stream",
     "Devices on which the engine stream uses events, and the CPU writes the words.")
 DMA_REASON(PROC, engine_failed, "the engine has failed in an earlier call",

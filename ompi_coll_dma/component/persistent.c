@@ -2,8 +2,25 @@
  * Persistent calls: *_init is collective and may wait; MPI_Start is local. Each request has a channel of its own, so requests
  * may be started in any order, and in different orders on different ranks.
  */
+#include <stdlib.h>
+
 #include "buffer.h"
 #include "request.h"
+
+#include "dma/parts.h"
+
+/* What the caller asks for partitions; NULL: nothing. */
+static dma_parts_t *find_parts(struct ompi_info_t *info)
+{
+    char text[2 * sizeof(uintptr_t) + 1], *end;
+    dma_parts_t *parts;
+
+    if (!dma_info_get(info, DMA_PARTS_KEY, text, sizeof(text))) {
+        return NULL;
+    }
+    parts = (dma_parts_t *)(uintptr_t)strtoull(text, &end, 16);
+    return parts && !*end && parts->magic == DMA_PARTS_MAGIC ? parts : NULL;
+}
 
 /* `request` NULL: there was no memory for it. Then the communicator fails, because the other ranks create their channels. */
 static dma_status_t create_channel(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call,
@@ -50,8 +67,8 @@ int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct omp
 {
     dma_call_t call = {.in_place = false};
 
-    (void)info;
     coll_dma_set_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
+    call.parts = find_parts(info);
     return init(base, comm, &call, request);
 }
 
@@ -76,8 +93,8 @@ int mca_coll_dma_alltoall_init(const void *sbuf, dma_count_t scount, struct ompi
 {
     dma_call_t call = {.in_place = false};
 
-    (void)info;
     coll_dma_set_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
+    call.parts = find_parts(info);
     return init(base, comm, &call, request);
 }
 

@@ -129,6 +129,33 @@ static inline void dma_library_version(char text[MPI_MAX_LIBRARY_VERSION_STRING]
 #endif
 }
 
+/* The value of a key of an info object, if it has one that fits. */
+static inline bool dma_info_get(ompi_info_t *info, const char *key, char *text, size_t size)
+{
+    int found = 0;
+#if DMA_OMPI_41
+    int length = 0;
+
+    if (!info || OPAL_SUCCESS != opal_info_get_valuelen(&info->super, key, &length, &found) || !found ||
+        length >= (int)size) {
+        return false;
+    }
+    return OPAL_SUCCESS == opal_info_get(&info->super, key, length, text, &found) && found;
+#else
+    opal_cstring_t *value = NULL;
+
+    if (!info || OPAL_SUCCESS != opal_info_get(&info->super, key, &value, &found) || !found) {
+        return false;
+    }
+    found = strlen(value->string) < size;
+    if (found) {
+        strcpy(text, value->string);
+    }
+    OBJ_RELEASE(value);
+    return found;
+#endif
+}
+
 /* The context id of a communicator, for messages. */
 static inline void dma_comm_cid(ompi_communicator_t *comm, char *text, size_t size)
 {

@@ -535,6 +535,7 @@ void dma_device_stop(dma_comm_t *comm)
         dc->arena_registered = false;
     }
     dc->binding = NULL;
+    dma_device_parts_unregister(comm, comm->window.permanent);
     if (dc->arena_registered) {
         dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
         dc->arena_registered = false;
@@ -547,6 +548,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 
     dma_submitter_give_back(comm);
     dma_device_stop(comm);
+    dma_device_parts_end(comm, comm->window.permanent || comm->state == DMA_COMM_POISONED);
     dma_scratch_leave(comm, comm->window.permanent);
     dma_slots_leave(comm);
     /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */

@@ -15,6 +15,7 @@
  *     call.c          run the GPU plan on the engine, or the host plan
  *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
  *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
+ *     parts.c         what a persistent call with partitions needs in addition
  *
  * Only the rank itself knows what its buffers are. So no data moves before all ranks have entered the call. A rank
  * whose buffers its engine could serve enters with DMA_SIGN_DEVICE in its descriptor, without data, and publishes where
@@ -81,6 +82,7 @@
 #include "device/pins.h"
 #include "device/pool.h"
 #include "device/slots.h"
+#include "dma/parts.h"
 #include "engine/gpu.h"
 #include "gpu/ipc.h"
 
@@ -316,6 +318,9 @@ struct dma_device_comm {
     bool arm_refused;                  /* the engine could not arm its programs; they will not change */
     bool run_is_armed;                 /* the last start's programs were */
     uint64_t started_at;               /* for the trace */
+    dma_run_parts_t *parts;            /* the call has partitions, which engines wait for; NULL: it has none */
+    void *parts_block;                 /* then: this rank's words, in its arena, */
+    unsigned parts_arenas;             /* and how many arenas the device can access for the words; the first ranks' */
     uint64_t armed_bytes;
     uint32_t armed_epoch; /* epoch of the next start, if its programs are armed; else 0 */
     double armed_at;      /* since when nothing else is in front of them */
@@ -537,7 +542,23 @@ dma_status_t dma_writer_put_elements(dma_writer_t *writer, const dma_host_t *hos
                                      size_t count, const char *from, bool packed);
 void dma_writers_destroy(dma_proc_t *proc);
 
+/* ---- parts.c ---- */
+
+/* Collective and blocking, after the call was prepared on all ranks: where are the words of all ranks, and can all engines wait
+ * for them? If so, the next start is armed, and the call is served (dma/parts.h). An error is one of the exchange. */
+dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts);
+/* Forgets them; no engine writes to the words any more, or `keep`: one may. */
+void dma_device_parts_end(dma_comm_t *comm, bool keep);
+/* The device needs no access to the words of the ranks any more, or `keep`: it may still write there. */
+void dma_device_parts_unregister(dma_comm_t *comm, bool keep);
+
 /* ---- persistent.c ---- */
+
+/* Collective and blocking, with records of all ranks (core/setup/bootstrap.h). The caller ends the exchange if DMA_OK is returned. */
+struct dma_bootstrap;
+dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t bytes, struct dma_bootstrap *exchange);
+/* *all: `yes` of all ranks. */
+dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all);
 
 /* Collective and blocking. If the buffers of all ranks are device memory, does once what each start would have to do.
  * After an error the communicator has failed. */
@@ -547,8 +568,9 @@ dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, voi
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);
 /* The first rank that has not started, or -1. */
 int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task);
-/* Behind a start that has done all it had to do: gives the programs of the next start to the engine, if that is allowed and they
- * do not disturb the run in progress. Takes the lock. */
+/* Gives the programs of the next start to the engine, if that is allowed. */
+void dma_device_arm(dma_comm_t *comm);
+/* The same behind a start that has done all it had to do, unless they would disturb the run in progress. Takes the lock. */
 void dma_device_prepare_next(dma_comm_t *comm);
 /* A start has completed. */
 void dma_device_end_persistent(dma_comm_t *comm);

@@ -9,33 +9,43 @@ static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
     return &dma_window_ready(&comm->window, rank)->word;
 }
 
-/* *all: `yes` of all ranks. Blocking, because *_init is. */
-static dma_status_t allreduce_and(dma_comm_t *comm, bool yes, bool *all)
+/* Blocking, because *_init is. */
+dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t bytes, dma_bootstrap_t *exchange)
 {
-    uint64_t word = yes;
-    dma_bootstrap_t exchange;
     dma_pause_t pause = {0};
     dma_status_t status =
-        dma_bootstrap_begin(&exchange, comm->host, comm->handle, comm->rank, comm->nranks, &word, sizeof(word));
+        dma_bootstrap_begin(exchange, comm->host, comm->handle, comm->rank, comm->nranks, record, bytes);
 
     if (status != DMA_OK) {
         return status;
     }
-    while ((status = dma_bootstrap_advance(&exchange)) == DMA_AGAIN) {
-        dma_pause_moved(&pause, (uint64_t)exchange.have);
+    while ((status = dma_bootstrap_advance(exchange)) == DMA_AGAIN) {
+        dma_pause_moved(&pause, (uint64_t)exchange->have);
         dma_pause(&pause);
         comm->host->progress();
     }
-    *all = true;
-    for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
-        *all = *all && *(const uint64_t *)dma_bootstrap_record(&exchange, r);
+    if (status != DMA_OK) {
+        dma_bootstrap_end(exchange);
     }
-    dma_bootstrap_end(&exchange);
     return status;
 }
 
-/* Gives the programs of the next start to the engine, if that is allowed. */
-static void arm(dma_comm_t *comm);
+dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all)
+{
+    uint64_t word = yes;
+    dma_bootstrap_t exchange;
+    dma_status_t status = dma_device_exchange(comm, &word, sizeof(word), &exchange);
+
+    if (status != DMA_OK) {
+        return status;
+    }
+    *all = true;
+    for (int r = 0; r < comm->nranks; r++) {
+        *all = *all && *(const uint64_t *)dma_bootstrap_record(&exchange, r);
+    }
+    dma_bootstrap_end(&exchange);
+    return DMA_OK;
+}
 
 /* Makes a task for the call, which dma_device_serves has accepted, and publishes its record. Or says why it could not. */
 static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
@@ -97,11 +107,11 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     dma_task_t task = {.comm = comm};
     dma_reason_t why = publish_call(comm, &task, call, arrays);
     bool all;
-    dma_status_t status = allreduce_and(comm, !why, &all);
+    dma_status_t status = dma_device_all(comm, !why, &all);
 
     if (status == DMA_OK && all) {
         why = prepare_call(comm, &task);
-        status = allreduce_and(comm, !why, &all);
+        status = dma_device_all(comm, !why, &all);
         if (status == DMA_OK) {
             dma_device_end_agreement(comm, &task, all);
         }
@@ -118,9 +128,11 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
         dma_comm_lock(comm);
         dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared_peer);
         dma_comm_unlock(comm);
+    } else if (call->parts) {
+        return dma_device_parts_init(comm, call->parts);
     } else if (comm->device && comm->device->prepared) {
         dma_comm_lock(comm);
-        arm(comm);
+        dma_device_arm(comm);
         dma_comm_unlock(comm);
     }
     return status;
@@ -144,6 +156,24 @@ dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, voi
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;
     return dma_device_sync_stream(comm, dc->start_call.rt, dc->start_call.device);
+}
+
+/* At most so many calls of a process are armed. One with partitions holds its place as long as it lives (partitions.c). */
+static bool take_place(const dma_comm_t *comm)
+{
+    if (comm->device->parts ||
+        atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) < comm->proc->params.prelaunch) {
+        return true;
+    }
+    atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    return false;
+}
+
+static void give_place(const dma_comm_t *comm)
+{
+    if (!comm->device->parts) {
+        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    }
 }
 
 /* Programs do not wait any more. */
@@ -175,6 +205,12 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     if (poison != DMA_OK) {
         return poison;
     }
+    if (dc->start_run.parts && !dc->armed_epoch) {
+        dma_device_arm(comm); /* it was removed, or could not be done then: these programs have no other way */
+        if (!dc->armed_epoch) {
+            return DMA_ERR_ENGINE;
+        }
+    }
     dc->run_is_armed = dc->armed_epoch;
     dma_device_start_run(comm, task, dc->run_is_armed ? DEVICE_SUBMIT : DEVICE_STARTED);
     dc->start_run.repeat = true; /* for the starts after this one */
@@ -182,7 +218,7 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
         count_end_of_wait(comm, DMA_COUNT_armed_started);
         comm->counts.at[DMA_COUNT_bytes_engines] += dc->armed_bytes;
         dc->armed_epoch = 0;
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        give_place(comm);
     }
     dc->started_at = dma_trace_begin(comm->trace); /* before armed engines can begin */
     /* Release: what the user has written into the buffers comes before what engines do after the last start. Sequentially
@@ -219,7 +255,7 @@ static dma_reason_t why_not_armed(const dma_comm_t *comm)
                                                : DMA_REASON_arm_unable;
 }
 
-static void arm(dma_comm_t *comm)
+void dma_device_arm(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
     dma_run_t next = dc->start_run;
@@ -231,14 +267,13 @@ static void arm(dma_comm_t *comm)
         dma_comm_note_reason(comm, why_not_armed(comm));
         return;
     }
-    if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    if (!take_place(comm)) {
         dma_comm_note_reason(comm, DMA_REASON_arm_limit); /* that many are armed already */
         return;
     }
     next.epoch = dc->epoch + 1;
     if (dc->device->engine->arm(&next, &dc->armed_bytes) != DMA_OK) {
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        give_place(comm);
         dc->can_arm = false;
         dc->arm_refused = true;
         dma_comm_note_reason(comm, DMA_REASON_arm_refused);
@@ -255,14 +290,14 @@ void dma_device_prepare_next(dma_comm_t *comm)
     const struct dma_device_comm *dc = comm->device;
     const dma_task_t *task;
 
-    if (!dc || !dc->prepared || !dc->run_is_armed) {
+    if (!dc || !dc->prepared || !dc->run_is_armed || dc->start_run.parts) {
         return; /* without a lock: only starts and *_init change these */
     }
     dma_comm_lock(comm);
     task = comm->head;
     /* Before DEVICE_RUN the engine has not all programs of the run. */
     if (comm->state == DMA_COMM_READY && (!task || task->device->phase == DEVICE_RUN)) {
-        arm(comm);
+        dma_device_arm(comm);
     }
     dma_comm_unlock(comm);
 }
@@ -273,9 +308,10 @@ void dma_device_end_persistent(dma_comm_t *comm)
 
     if (dc->armed_epoch) {
         dc->armed_at = dma_now(); /* from now on nothing else is in front of them */
-    } else if (!dc->run_is_armed) {
-        /* Not while it was under way: it was on other queues of the same engines, which a waiting queue would have blocked. */
-        arm(comm);
+    } else if (!dc->run_is_armed || dc->start_run.parts) {
+        /* Not while it was under way: it was on other queues of the same engines, which a waiting queue would have blocked.
+         * Or it has partitions: what is left of it could have been taken back, and be submitted to the same queues. */
+        dma_device_arm(comm);
     }
 }
 
@@ -295,7 +331,7 @@ void dma_device_disarm(dma_comm_t *comm)
     if (dc->armed_epoch) {
         count_end_of_wait(comm, DMA_COUNT_armed_cancelled);
         dc->armed_epoch = 0;
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        give_place(comm);
     }
     if (dc->binding && dc->device->engine->disarm) {
         dc->device->engine->disarm(dc->binding); /* also a run that has started and waits for peers */

@@ -105,6 +105,26 @@ static inline uint64_t dma_run_address(const dma_run_t *run, const dma_operand_t
     return dma_target_addr(&run->targets[o->rank], (uint64_t)o->block) + o->offset + skip;
 }
 
+/* Where the words are that say what has come, of a receiver, in the address space of our device. */
+typedef struct dma_parts_target {
+    uint64_t arrived; /* bank 0, partition 0 of the block of this rank */
+    uint64_t bank_bytes;
+    uint32_t rparts; /* of a block */
+} dma_parts_target_t;
+
+/*
+ * Partitions (dma/parts.h). Such a run is always armed. Its programs wait for the ready words of this rank too: copies of a unit
+ * begin when all its partitions are ready, and the words of the receivers are written when they have landed. A program does its
+ * units in their order. If a unit has to wait in this way behind one that is not ready, for longer than `patience`, or if the
+ * run takes longer than `seconds`, the engine takes the programs back. Then `advance` starts what is left, in any order.
+ */
+typedef struct dma_run_parts {
+    const struct dma_parts *parts;
+    uint32_t first_epoch;              /* of the first round */
+    double patience, seconds;          /* see above */
+    const dma_parts_target_t *targets; /* by rank */
+} dma_run_parts_t;
+
 /* What an engine can do. The ranks of a communicator exchange their traits. */
 typedef struct dma_gpu_traits {
     uint32_t node;     /* number of the GPU's node in the kernel's topology, the same in all containers of the machine;
@@ -201,7 +221,7 @@ typedef struct dma_gpu_engine {
      * fails the communicator, and the binding gets no further run. Of a run that is armed, the programs that `arm` has left
      * out are given to the hardware: those that concern this rank alone. */
     dma_status_t (*start)(dma_run_t *run);
-    /* [may be NULL] Work of the CPU while a started run is in progress. Never waits. */
+    /* [may be NULL] Work of the CPU while a started run is in progress, also of an armed one. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);
     /* [may be NULL] The last run has ended: all lines of this rank have been seen. */
     void (*end)(dma_gpu_binding_t *binding);

@@ -20,6 +20,8 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/packet.c \
 	ompi_coll_dma/engine/sdma/packet.h \
 	ompi_coll_dma/engine/sdma/packet_rect.c \
+	ompi_coll_dma/engine/sdma/partitions.c \
+	ompi_coll_dma/engine/sdma/parts_rest.c \
 	ompi_coll_dma/engine/sdma/private.h \
 	ompi_coll_dma/engine/sdma/proof.c \
 	ompi_coll_dma/engine/sdma/proof.h \

@@ -11,7 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 bench=$build/tools/bench/coll_dma_bench
 all=(allgather allgatherv alltoall alltoallv iallgather iallgatherv ialltoall ialltoallv allgather_persistent
-    allgatherv_persistent alltoall_persistent alltoallv_persistent)
+    allgatherv_persistent alltoall_persistent alltoallv_persistent allgather_queue allgatherv_queue alltoall_queue
+    alltoallv_queue)
 few=(-m 64:4096 -F 64 -i 2 -x 1)
 # The limits end only what hangs, however busy the machine is.
 limit=(timeout --kill-after=5 300)
@@ -386,6 +387,20 @@ nccl() {
         grep -q '^# Size.*nccl(us)' "$work/out"
 }
 
+# Open MPI's own components would end the process in memory that they do not know.
+no_stock() {
+    refuses 'stock: Open MPI has no support for this device memory' job 2 -x LD_PRELOAD="$build/test/bench/librocm_shim.so" "$bench" \
+        -d rocm "${few[@]}" -r stock allgather &&
+        says '^# stock and components are left out: Open MPI has no support' job 2 -x LD_PRELOAD="$build/test/bench/librocm_shim.so" \
+            "$bench" -d rocm "${few[@]}" -V allgather
+}
+
+stock_unknown() {
+    job 2 "$bench" -d rocm "${few[@]}" -p 1 allgather >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    cat "$work/out"
+    grep -q '^# stock and components are left out: Open MPI' "$work/out" && ! grep -q 'stock(us)' "$work/out"
+}
+
 loaded() {
     job 2 "$bench" -d rocm -m 64 -i 200 -r none -l "$build/test/bench/libfake_load.so" allgather >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
     cat "$work/out"
@@ -408,6 +423,8 @@ if [ -e "$build/test/emu/libnode.so" ]; then
     ok 'device memory: all operations' all_device
     ok 'device memory: in place, a regular type' all_device -I -t vector
     ok 'device memory: an irregular type and a skew' device -t indexed -s 50 alltoallv
+    ok 'stock Open MPI is no rival in memory that it does not know' stock_unknown
+    ok '... and refused where it says so' no_stock
     ok 'NCCL beside it' nccl
     ok 'NCCL in place' nccl_in_place
     ok "NCCL's wrong data are noticed" nccl_wrong

@@ -8,4 +8,5 @@ extra_files += \
 	test/bench/fake_smi.c \
 	test/bench/order_shim.c \
 	test/bench/osu_page.sh \
-	test/bench/paired.py
+	test/bench/paired.py \
+	test/bench/rocm_shim.c

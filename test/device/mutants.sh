@@ -7,6 +7,8 @@
 # unit tests, because its fault needs a whole node. It has a job instead, one of
 #     job      sweep MEMORY RANKS PERSONA [MPIRUN-ARGS...]     (as many GPUs as ranks, 2 for 5)
 #     job      counts
+#     job      armed [MPIRUN-ARGS...]     partitions that engines wait for, which are never taken back from them
+#     job      taken                      the same, which are
 # `test/mutants/run.sh BUILD --stale` also checks that these mutants apply.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
@@ -46,7 +48,12 @@ run() {
     local gpus=${3:-8} memory=${2:-} proof=(-P) build=$scratch
     [ "$gpus" != 5 ] || gpus=2
     [ "$memory" != any ] || proof=()
-    if [ "$1" = counts ]; then
+    if [ "$1" = armed ]; then
+        job "$limit" 3 mi300x 3 --mca coll_dma_prelaunch 8 --mca coll_dma_armed_seconds 100000 --mca coll_dma_parts_patience 100000 \
+            "${@:2}" "$scratch/test/mpix/armed" hip multiple 1 50
+    elif [ "$1" = taken ]; then
+        job "$limit" 2 mi300x 2 --mca coll_dma_prelaunch 8 "$scratch/test/mpix/parts" hip device serialized 500001 8
+    elif [ "$1" = counts ]; then
         job "$limit" 8 mi300x 8 --mca coll_dma_gpu_variant pcpy --mca coll_dma_armed_seconds 100 "$scratch/test/device/counts" allgather in persistent 7 7
     else
         job "$limit" "$gpus" "$4" "$3" "${@:5}" --mca coll_dma_timeout 5 "$scratch/test/mpi/sweep" -s 5 -n 25 -w 25 -m 65536 -D "$memory" \

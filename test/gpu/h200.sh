@@ -14,6 +14,8 @@
 #     passes    all-gather and all-to-all at all sizes beside NCCL's, in interleaved passes
 #     gemm      the same with matrix products on every GPU
 #     overlap   non-blocking calls with computing beside them
+#     late      what an all-gather takes from a product beside it, if ranks do not arrive together
+#     queue     persistent calls in the order of a stream, 100 before the host waits, beside NCCL's
 #     energy    of large all-gathers
 #     parts     libmpix_dma: a layer three ways with cuBLAS (examples/layer.c), random partitioned collectives, examples
 #
@@ -136,7 +138,7 @@ stage_build() {
     local status=0
     broken_components >"$work/broken.log" 2>&1 &
     component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table \
-        test/gpu/stage_speed test/mpix/parts test/mpix/rounds >"$work/build.log" 2>&1 || status=1
+        test/gpu/stage_speed test/gpu/late test/mpix/parts test/mpix/rounds >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
         [ -n "$(rival)" ] || { echo 'NCCL is not measured: set NCCL_HOME'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
@@ -359,6 +361,31 @@ stage_gemm() {
 
 stage_overlap() {
     bench overlap 60 -- -r none -m "$(blocks)" -F 4 -i 100:20 -p 5 -T 40 iallgather ialltoall
+}
+
+# With and without the thread that starts what late ranks have made possible.
+stage_late() {
+    local status=0 thread folder
+    folder=$(cublas_folder)
+    [ -n "$folder" ] || { echo 'no cuBLAS'; return 1; }
+    for thread in 1 0; do
+        echo "-- progress_thread $thread"
+        limited_run 60 build "$ranks" --mca coll_dma_progress_thread $thread -x LD_LIBRARY_PATH="$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+            "$work/build/test/gpu/late" 2>&1 | tee -a "$out/late.txt"
+        [ "${PIPESTATUS[0]}" = 0 ] || status=1
+    done
+    return $status
+}
+
+# shellcheck disable=SC2046
+stage_queue() {
+    local status=0 modes=nccl,nccl-reg,nccl-sym,nccl-zero args
+    args=(-m "$((1024 / ranks)):$((16777216 / ranks))" -F 4 -i 20 -x 2 -k 100 -p 5 -T 40 -r "$([ -n "$(rival)" ] && echo $modes || echo none)")
+    bench queue 90 -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
+        $(rival) "${args[@]}" allgather_queue alltoall_queue || status=1
+    bench queue-in-place 60 -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
+        $(rival) "${args[@]}" -I allgather_queue allgather_persistent || status=1
+    return $status
 }
 
 # shellcheck disable=SC2046

@@ -26,6 +26,12 @@ test_gpu_app_table_SOURCES = test/gpu/app_table.c test/gpu/app_driver.c test/gpu
 test_gpu_app_table_CPPFLAGS = $(MPI_CPPFLAGS)
 test_gpu_app_table_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
+# Measures late ranks beside products; h200.sh runs it.
+mpi_programs += test/gpu/late
+test_gpu_late_SOURCES = test/gpu/late.c test/gpu/app_driver.c test/gpu/app_driver.h
+test_gpu_late_CPPFLAGS = $(MPI_CPPFLAGS)
+test_gpu_late_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
+
 extra_files += \
 	test/gpu/cuda_api_check.c \
 	test/gpu/device.sh \

@@ -110,6 +110,7 @@ shims = \
 	test/bench/libfake_nccl.so \
 	test/bench/libfake_smi.so \
 	test/bench/liborder_shim.so \
+	test/bench/librocm_shim.so \
 	test/mpi/libbreak_shim.so \
 	test/mpi/libcounters_shim.so \
 	test/mpi/liblazy_shim.so \
@@ -119,6 +120,7 @@ test/bench/libfake_load.so: test/bench/fake_load.c
 test/bench/libfake_nccl.so: test/bench/fake_nccl.c
 test/bench/libfake_smi.so: test/bench/fake_smi.c
 test/bench/liborder_shim.so: test/bench/order_shim.c
+test/bench/librocm_shim.so: test/bench/rocm_shim.c
 test/mpi/libbreak_shim.so: test/mpi/break_shim.c
 test/mpi/liblazy_shim.so: test/mpi/lazy_shim.c
 test/mpi/libcounters_shim.so: test/mpi/counters_shim.c

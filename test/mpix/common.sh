@@ -15,6 +15,8 @@ export MPIX_DMA_VERBOSE=1 OMPI_MCA_mpi_yield_when_idle=1
 component=dma
 # Enough for all streams of a test, so that none stands behind one that waits.
 connections=32 waiting=''
+# Further arguments of mpirun.
+parameters=()
 
 # Limits end only what hangs, however busy the machine is.
 patience=10
@@ -25,12 +27,13 @@ job() {
     [ "$4" != hip ] || node=(--gpus 4 --persona mi300x)
     environment=(env ${waiting:+"MPIX_DMA_WAITING_STREAMS=$waiting"})
     if [ "$4" = hip ]; then
-        environment+=("GPU_MAX_HW_QUEUES=${connections:-4}")
+        rm -rf "$work/log" && mkdir "$work/log"
+        environment+=("GPU_MAX_HW_QUEUES=${connections:-4}" "EMU_LOG=$work/log")
     elif [ "$4" = cuda ]; then
         environment+=("LD_LIBRARY_PATH=$build/test/mpix/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
             ${connections:+"CUDA_DEVICE_MAX_CONNECTIONS=$connections"})
     fi
     timeout --kill-after=5 $(($1 * patience)) "$root/with-build" --build "$build" "${node[@]}" "${environment[@]}" \
-        mpirun --oversubscribe --bind-to none -n "$2" --mca coll "$component" ${library:+-x LD_PRELOAD="$library"} \
+        mpirun --oversubscribe --bind-to none -n "$2" --mca coll "$component" "${parameters[@]}" ${library:+-x LD_PRELOAD="$library"} \
         "$build/test/mpix/$3" "${@:4}" 2>&1
 }

@@ -51,6 +51,11 @@ static int hip_host_function(void *stream, void (*function)(void *arg), void *ar
     return add_callback(stream, call_back, call, 0);
 }
 
+static int (*set_hip_device)(int device);
+static int (*set_cuda_context)(void *context);
+static int device_of_rank;
+static void *context_of_rank;
+
 static void open_hip(int rank)
 {
     void *library = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_GLOBAL);
@@ -58,7 +63,8 @@ static void open_hip(int rank)
 
     library = library ? library : dlopen("libamdhip64.so.5", RTLD_NOW | RTLD_GLOBAL);
     gpu_must(((int (*)(int *))call_of(library, "hipGetDeviceCount"))(&devices), "hipGetDeviceCount");
-    gpu_must(((int (*)(int))call_of(library, "hipSetDevice"))(rank % devices), "hipSetDevice");
+    *(void **)&set_hip_device = call_of(library, "hipSetDevice");
+    device_of_rank = rank % devices;
     *(void **)&gpu.alloc = call_of(library, "hipMalloc");
     *(void **)&gpu.release = call_of(library, "hipFree");
     *(void **)&gpu.stream_create = call_of(library, "hipStreamCreateWithFlags");
@@ -71,14 +77,14 @@ static void open_hip(int rank)
 
 static void open_cuda(int rank)
 {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL), *context;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     int devices = 0;
 
     gpu_must(((int (*)(unsigned))call_of(library, "cuInit"))(0), "cuInit");
     gpu_must(((int (*)(int *))call_of(library, "cuDeviceGetCount"))(&devices), "cuDeviceGetCount");
-    gpu_must(((int (*)(void **, int))call_of(library, "cuDevicePrimaryCtxRetain"))(&context, rank % devices),
+    gpu_must(((int (*)(void **, int))call_of(library, "cuDevicePrimaryCtxRetain"))(&context_of_rank, rank % devices),
              "context");
-    gpu_must(((int (*)(void *))call_of(library, "cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
+    *(void **)&set_cuda_context = call_of(library, "cuCtxSetCurrent");
     *(void **)&gpu.alloc = call_of(library, "cuMemAlloc_v2");
     *(void **)&gpu.release = call_of(library, "cuMemFree_v2");
     *(void **)&gpu.stream_create = call_of(library, "cuStreamCreate");
@@ -92,6 +98,16 @@ static void open_cuda(int rank)
     *(void **)&gpu.fake_refuse = dlsym(library, "fake_refuse");
 }
 
+void gpu_enter(void)
+{
+    if (set_hip_device) {
+        gpu_must(set_hip_device(device_of_rank), "hipSetDevice");
+    }
+    if (set_cuda_context) {
+        gpu_must(set_cuda_context(context_of_rank), "cuCtxSetCurrent");
+    }
+}
+
 void gpu_open(const char *name, int rank)
 {
     if (!strcmp(name, "hip")) {
@@ -103,6 +119,7 @@ void gpu_open(const char *name, int rank)
     } else {
         gpu_must(strcmp(name, "thread"), name);
     }
+    gpu_enter();
 }
 
 void gpu_copy(void *to, const void *from, size_t bytes, void *stream)

@@ -29,6 +29,8 @@ extern gpu_table_t gpu;
 
 /* "thread", "hip" or "cuda": the device of this rank is the current one then. Ends the job if there is none. */
 void gpu_open(const char *name, int rank);
+/* Makes it the current one of this thread, too. */
+void gpu_enter(void);
 void gpu_must(int error, const char *what);
 /* In the order of the stream; either end may be in memory of the host. */
 void gpu_copy(void *to, const void *from, size_t bytes, void *stream);

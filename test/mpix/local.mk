@@ -1,10 +1,14 @@
 # Tests of libmpix_dma.
-mpi_programs += test/mpix/advised test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/rounds
+mpi_programs += test/mpix/advised test/mpix/armed test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/rounds
 extra_files += test/mpix/fake_cuda.c test/mpix/common.sh test/mpix/mutants.sh test/mpix/mutants.txt test/mpix/queues.sh
 test_mpix_advised_SOURCES = test/mpix/advised.c
 test_mpix_advised_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_advised_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_advised_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -lm
+test_mpix_armed_SOURCES = test/mpix/armed.c test/device/hip.c test/device/hip.h
+test_mpix_armed_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
+test_mpix_armed_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_mpix_armed_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 test_mpix_cases_SOURCES = test/mpix/cases.c test/mpix/gpu.c test/mpix/gpu.h
 test_mpix_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 # No scripts, because a test preloads the library.

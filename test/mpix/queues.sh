@@ -1,20 +1,28 @@
 #!/bin/bash
-# queues.sh [BUILD [SEEDS [PARTED]]]: queues of libmpix_dma, with coll/dma and without: random rounds of kernels, starts and
+# queues.sh [BUILD [SEEDS [PARTED [ARMED]]]]: queues of libmpix_dma, with coll/dma and without: random rounds of kernels, starts and
 # waits over several queues, communicators and kinds of memory, with a stand-in for CUDA and with HIP on the emulated node;
-# PARTED times random partitioned collectives; and cases one by one.
+# PARTED times random partitioned collectives; ARMED random orders in which partitions become ready, on the host and in engines that
+# wait for them; and cases one by one.
 set -uo pipefail
 # shellcheck source=test/mpix/common.sh
 . "$(dirname "$0")/common.sh"
 seeds=${2:-2}
 parted=${3:-$((40 * seeds))}
+armed=${4:-$((50 * seeds))}
 
 # right WAITS PROGRAM KIND ARGS...: every byte; the host waits for streams only if WAITS names a reason
 right() {
-    local waits=$1 output program=$2
-    shift 2
-    output=$(job 60 4 "$program" "$@") || { echo "$output"; return 1; }
+    right_with 4 "$@"
+}
+
+# right_with RANKS WAITS PROGRAM KIND ARGS...
+right_with() {
+    local waits=$2 output program=$3 ranks=$1
+    shift 3
+    output=$(job 60 "$ranks" "$program" "$@") || { echo "$output"; return 1; }
     echo "$output"
-    grep -qE '^((rounds|parts): .* 0 wrong|cases: .* is right)$' <<<"$output" || return 1
+    grep -qE '^((rounds|parts|armed): .* 0 wrong|cases: .* is right)$' <<<"$output" || return 1
+    [ "$1" != hip ] || ! grep -rh ^violation "$work/log" || return 1
     if [ -n "$waits" ]; then
         grep -qE "^libmpix_dma: (the host waits for a queue|kernels cannot use the words .*), because .*$waits" <<<"$output"
     else
@@ -33,6 +41,20 @@ rounds() {
 # parts KIND MEMORY LEVEL FIRST SEEDS
 parts() {
     ok "$component: partitioned: $1, $2 memory, $3" right '' parts "$1" "$2" "$3" "$4" $(($5 > 0 ? $5 : 1))
+}
+
+# armed MEMORY RANKS LEVEL FIRST SEEDS: the seeds that were run are in the title
+armed() {
+    ok "$component: ready in any order: $1, $2 ranks, $3, seeds $4 to $(($4 + $5 - 1))" right_with "$2" '' armed "$1" "$3" "$4" "$5"
+}
+
+# parameter NAME VALUE...: of the component, for the jobs behind it
+parameter() {
+    parameters=()
+    while [ $# -gt 0 ]; do
+        parameters+=(--mca "coll_dma_$1" "$2")
+        shift 2
+    done
 }
 
 # On a node, HIP's own calls make one rank's step take long.
@@ -65,6 +87,8 @@ for component in dma ^dma; do
     parts thread host multiple 1 $((parted / 2))
     parts thread host serialized 100001 "$parted"
     parts cuda host multiple 200001 $((parted / 2))
+    armed host 3 multiple 1 "$armed"
+    armed host 2 serialized $((armed + 1)) "$armed"
     for case in arguments grouped freed untyped failing polling left single; do
         ok "$component: partitioned: thread: $case" right '' parts_cases thread $case
     done
@@ -81,8 +105,16 @@ if [ -e "$build/test/emu/collective" ]; then
     waiting=3
     rounds hip device 10
     rounds hip host 5
+    # Engines that wait for partitions: without limits of time, so that no round is taken back from them, and with the defaults.
+    parameter prelaunch 8 armed_seconds 100000 parts_patience 100000
+    armed hip 4 multiple 1 $((armed / 2))
+    armed hip 2 serialized $((armed / 2 + 1)) $((armed / 2))
+    parameter prelaunch 8
     parts hip device multiple 400001 $((parted / 10))
     parts hip device serialized 500001 $((parted / 10))
+    parameter prelaunch 0
+    parts hip device multiple 700001 $((parted / 20))
+    parameters=()
     parts hip host multiple 600001 $((parted / 20))
     # If the streams waited, this would never end: HIP has 4 queues of the device for them all.
     waiting='' connections=''

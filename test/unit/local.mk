@@ -69,6 +69,7 @@ unit_tests += \
 	test/unit/test_sdma_lower \
 	test/unit/test_sdma_map \
 	test/unit/test_sdma_packet \
+	test/unit/test_sdma_parts \
 	test/unit/test_sdma_provider \
 	test/unit/test_sdma_queue \
 	test/unit/test_sdma_record \
@@ -201,6 +202,7 @@ test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--w
 # find the thunk, the ROCr and the providers of libthunk.h
 test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers \
 	-Wl,--wrap=malloc,--wrap=calloc
+test_unit_test_sdma_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers

@@ -499,6 +499,75 @@ START_TEST(many_fit_into_the_arena)
 }
 END_TEST
 
+/* Calls with partitions that engines cannot wait for: not served on any rank, and the reason is counted where it is. */
+static _Atomic int with_partitions;
+
+static void asked_for_partitions(rank_t *r)
+{
+    static const uint32_t many = UINT32_C(1) << 24; /* no room for so many words */
+    call_spec_t spec = spec_of(DMA_ALLGATHER, false, 4096);
+    int asked = *(const int *)r->job->arg;
+    dma_parts_t parts[4];
+    persistent_t p[4];
+
+    for (int i = 0; i < asked; i++) {
+        p[i] = (persistent_t){.call = call_make(r, &spec)};
+        parts[i] = (dma_parts_t){.magic = DMA_PARTS_MAGIC,
+                                 .units = 1,
+                                 .sparts = 1,
+                                 .rparts = asked == 2 ? many : 1,
+                                 .block = asked == 2 ? many : 4096,
+                                 .unit = {{0, 4096, 0, 1}}};
+        p[i].call->call.parts = &parts[i];
+        must(r, dma_channel_create(r->comms[0], &p[i].call->call, ended, &p[i], &p[i].channel) == DMA_OK, "channel");
+        atomic_fetch_add(&with_partitions, parts[i].served);
+        if (!parts[i].served) { /* an ordinary call */
+            for (uint64_t tag = 1; tag < 4; tag++) {
+                start(r, &p[i], tag);
+                finish(r, &p[i]);
+            }
+        }
+    }
+    for (int i = 0; i < asked; i++) {
+        end(r, &p[i]);
+    }
+    must(r, r->proc->armed == 0, "%d are armed behind the last", r->proc->armed);
+}
+
+static void ask_for_partitions(int asked, const engine_options_t *options, const char *refused)
+{
+    job_t job = call_job(3, asked_for_partitions, options);
+
+    job.arg = &asked;
+    atomic_store(&with_partitions, 0);
+    if (refused) {
+        engine_refuse(ENGINE_ARM, 1, 1000000);
+    }
+    call_run_job(&job);
+}
+
+START_TEST(partitions_refused)
+{
+    engine_options_t unable = {.seed = 1, .features = DMA_GPU_SWAP_PACKETS, .max_ways = 4};
+
+    ask_for_partitions(1, NULL, NULL);
+    ck_assert_int_eq(with_partitions, 3);
+    ask_for_partitions(4, NULL, NULL); /* coll_dma_prelaunch is 2 */
+    ck_assert_int_eq(with_partitions, 2 * 3);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_parts_limit), 2 * 3);
+    ask_for_partitions(2, NULL, NULL);
+    ck_assert_int_eq(with_partitions, 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_parts_memory), 2 * 3);
+    ask_for_partitions(1, &unable, NULL);
+    ck_assert_int_eq(with_partitions, 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_parts_unable), 3);
+    ask_for_partitions(1, NULL, "arm");
+    ck_assert_int_eq(with_partitions, 0);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_parts_unarmed), 1);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_parts_peer), 2);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("device_persistent");
@@ -515,5 +584,6 @@ int main(void)
     unit_loop(s, buffers_that_are_not_prepared, 0, 2, 20);
     unit_loop(s, virtually_mapped, 0, 4, 20);
     unit_test(s, many_fit_into_the_arena, 60);
+    unit_test(s, partitions_refused, 60);
     return unit_main(s);
 }

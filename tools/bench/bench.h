@@ -8,6 +8,7 @@
  *   data.c        elements, sizes of blocks, buffers; what a rank sends and what must be received
  *   sides.c       whose calls are timed: coll/dma, other components, NCCL
  *   nccl.c        NCCL or RCCL, loaded at run time
+ *   queue.c       calls in the order of a stream, by libmpix_dma, loaded at run time
  *   bare.c        the least time that an all-gather can take
  *   measure.c     one cell of one side: OSU's loops, and the check of the data
  *   passes.c      all cells and sides in turn, pass by pass; the progress bar
@@ -31,14 +32,14 @@
 
 #include "tools/bench/load.h"
 
-enum { BENCH_OPERATIONS = 12, BENCH_SIZES = 64, BENCH_SIDES = 24, BENCH_PIECES = 16, BENCH_MAP = 64 };
+enum { BENCH_OPERATIONS = 16, BENCH_SIZES = 64, BENCH_SIDES = 24, BENCH_PIECES = 16, BENCH_MAP = 64 };
 
 /* ---- operations ---- */
 
-typedef enum bench_form { BENCH_BLOCKING, BENCH_NONBLOCKING, BENCH_PERSISTENT } bench_form_t;
+typedef enum bench_form { BENCH_BLOCKING, BENCH_NONBLOCKING, BENCH_PERSISTENT, BENCH_QUEUE, BENCH_FORMS } bench_form_t;
 
 typedef struct bench_operation {
-    const char *name;  /* the name of OSU's program, without osu_ */
+    const char *name;  /* the name of OSU's program, without osu_; or our own, where OSU has none */
     const char *title; /* the name in OSU's output */
     bench_form_t form;
     bool to_each; /* an all-to-all; otherwise an all-gather */
@@ -101,9 +102,11 @@ typedef struct bench_call {
 } bench_call_t;
 
 /* Codes of MPI. */
-int bench_call_init(bench_call_t *call);  /* persistent calls */
-int bench_call_start(bench_call_t *call); /* non-blocking and persistent calls */
-int bench_call_run(bench_call_t *call);   /* whole */
+bool bench_is_persistent(const bench_operation_t *op); /* needs bench_call_init */
+int bench_call_init(bench_call_t *call);
+int bench_call_start(bench_call_t *call);               /* non-blocking and persistent calls */
+int bench_call_run(bench_call_t *call);                 /* whole; in a queue: without the wait of the host */
+int bench_call_settle(const bench_operation_t *op);     /* in a queue: waits for all calls */
 
 /* ---- whose calls ---- */
 
@@ -187,7 +190,14 @@ const char *nccl_open(const bench_t *b); /* NULL, or why not */
 bool nccl_mode_opened(int mode);
 /* The buffers of the call become NCCL's own. False: this mode cannot do that. */
 bool nccl_prepare(int mode, bench_call_t *call);
-void nccl_run(int mode, const bench_call_t *call);
+void nccl_run(int mode, const bench_call_t *call); /* without the wait of the host */
+void nccl_wait(int mode);
+
+/* The queue. Every rank calls queue_open, if there is an operation that needs it. */
+const char *queue_open(const bench_t *b); /* NULL, or why not */
+void queue_close(void);
+int queue_run(bench_call_t *call);
+int queue_wait(void);
 
 /* The least time that an all-gather can take: see bare.c. */
 enum { BARE_MOST = 4096 }; /* bytes of a block at most */

@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "gpu/runtime.h"
 #include "tools/bench/device.h"
@@ -61,6 +62,11 @@ void device_copy(void *to, const void *from, size_t bytes)
     must(rt->enter(device, &scope), "enter");
     must(rt->copy((uintptr_t)to, (uintptr_t)from, bytes), "copy");
     rt->leave(&scope);
+}
+
+bool device_is_cuda(void)
+{
+    return !strcmp(rt->name, "cuda");
 }
 
 int device_index(void)

@@ -5,6 +5,7 @@
 #ifndef DMA_BENCH_DEVICE_H
 #define DMA_BENCH_DEVICE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Loads the runtime, "cuda" or "hip", or for NULL whichever is installed, and takes device `index` modulo their number.
@@ -19,6 +20,8 @@ void device_copy(void *to, const void *from, size_t bytes); /* in any direction;
 typedef struct device_pci {
     unsigned domain, bus, device;
 } device_pci_t;
+
+bool device_is_cuda(void);
 
 /* The device that device_open has taken, in the numbering of the runtime, and its PCI address. */
 int device_index(void);

@@ -18,6 +18,7 @@ double bench_now(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
+/* In a queue, the host does not wait. */
 static void run(const bench_side_t *side, bench_call_t *call)
 {
     switch (side->kind) {
@@ -31,9 +32,23 @@ static void run(const bench_side_t *side, bench_call_t *call)
         break;
     case BENCH_NCCL:
         nccl_run(side->mode, call);
+        if (call->op->form != BENCH_QUEUE) {
+            nccl_wait(side->mode);
+        }
         break;
     default:
         break;
+    }
+}
+
+/* Waits for what is in the queue. */
+static void settle(const bench_side_t *side, const bench_call_t *call)
+{
+    if (side->kind == BENCH_MPI && bench_call_settle(call->op) != MPI_SUCCESS) {
+        bench_stop("%s: %s has failed", side->name, call->op->name);
+    }
+    if (side->kind == BENCH_NCCL && call->op->form == BENCH_QUEUE) {
+        nccl_wait(side->mode);
     }
 }
 
@@ -56,6 +71,7 @@ static double alone(const loop_t *l)
         for (int k = 0; k < l->row; k++) {
             run(l->side, l->call);
         }
+        settle(l->side, l->call);
         stop = MPI_Wtime();
         MPI_Barrier(MPI_COMM_WORLD);
         total += i >= l->warmup ? stop - start : 0;
@@ -108,7 +124,7 @@ static void prepare(bench_t *b, const bench_cell_t *cell, const bench_side_t *si
 {
     bench_call_layout(b, cell, call);
     call->comm = side->comm;
-    if (side->kind == BENCH_MPI && call->op->form == BENCH_PERSISTENT && bench_call_init(call) != MPI_SUCCESS) {
+    if (side->kind == BENCH_MPI && bench_is_persistent(call->op) && bench_call_init(call) != MPI_SUCCESS) {
         bench_stop("%s: %s: the initialisation has failed", side->name, call->op->name);
     }
     if (side->kind == BENCH_NCCL && !nccl_prepare(side->mode, call)) {
@@ -118,7 +134,7 @@ static void prepare(bench_t *b, const bench_cell_t *cell, const bench_side_t *si
 
 static void finish(const bench_side_t *side, bench_call_t *call)
 {
-    if (side->kind == BENCH_MPI && call->op->form == BENCH_PERSISTENT) {
+    if (side->kind == BENCH_MPI && bench_is_persistent(call->op)) {
         MPI_Request_free(&call->request);
     }
 }
@@ -131,6 +147,7 @@ static bool check(const bench_t *b, const bench_side_t *side, bench_call_t *call
     bench_data_fill(b, call, turn);
     MPI_Barrier(MPI_COMM_WORLD);
     run(side, call);
+    settle(side, call);
     right = bench_data_check(b, call, turn, side->name);
     MPI_Allreduce(&right, &all, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
     return all;
@@ -190,6 +207,7 @@ long bench_repeat(bench_t *b, const bench_cell_t *cell, const bench_side_t *side
         for (int i = 0; i < 50; i++, n++) {
             run(side, &call);
         }
+        settle(side, &call);
         more = bench_now() < end;
         MPI_Bcast(&more, 1, MPI_INT, 0, MPI_COMM_WORLD);
     }

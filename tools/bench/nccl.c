@@ -334,7 +334,14 @@ void nccl_run(int mode, const bench_call_t *call)
     bool right = mode < KINDS ? good(enqueue(mode, call), names[mode])
                               : well(nccl.gpu.launch(nccl.exec, nccl.stream), "the launch of a graph");
 
-    if (!right || !well(nccl.gpu.stream_wait(nccl.stream), "the stream")) {
+    if (!right) {
+        bench_stop("%s: %s", names[mode], nccl.why);
+    }
+}
+
+void nccl_wait(int mode)
+{
+    if (!well(nccl.gpu.stream_wait(nccl.stream), "the stream")) {
         bench_stop("%s: %s", names[mode], nccl.why);
     }
 }

@@ -17,6 +17,10 @@ const bench_operation_t bench_operations[BENCH_OPERATIONS] = {
     {"allgatherv_persistent", "Allgatherv Persistent", BENCH_PERSISTENT, false, true},
     {"alltoall_persistent", "All-to-All Personalized Exchange Persistent", BENCH_PERSISTENT, true, false},
     {"alltoallv_persistent", "All-to-Allv Personalized Exchange Persistent", BENCH_PERSISTENT, true, true},
+    {"allgather_queue", "Allgather Queue", BENCH_QUEUE, false, false},
+    {"allgatherv_queue", "Allgatherv Queue", BENCH_QUEUE, false, true},
+    {"alltoall_queue", "All-to-All Personalized Exchange Queue", BENCH_QUEUE, true, false},
+    {"alltoallv_queue", "All-to-Allv Personalized Exchange Queue", BENCH_QUEUE, true, true},
 };
 
 const bench_operation_t *bench_operation_find(const char *name)
@@ -74,6 +78,11 @@ static int init_gather(bench_call_t *c)
                                  &c->request);
 }
 
+bool bench_is_persistent(const bench_operation_t *op)
+{
+    return op->form == BENCH_PERSISTENT || op->form == BENCH_QUEUE;
+}
+
 int bench_call_init(bench_call_t *call)
 {
     return call->op->to_each ? init_to_each(call) : init_gather(call);
@@ -91,6 +100,14 @@ int bench_call_run(bench_call_t *call)
     if (call->op->form == BENCH_BLOCKING) {
         return run_blocking(call);
     }
+    if (call->op->form == BENCH_QUEUE) {
+        return queue_run(call);
+    }
     code = bench_call_start(call);
     return code == MPI_SUCCESS ? MPI_Wait(&call->request, MPI_STATUS_IGNORE) : code;
+}
+
+int bench_call_settle(const bench_operation_t *op)
+{
+    return op->form == BENCH_QUEUE ? queue_wait() : MPI_SUCCESS;
 }

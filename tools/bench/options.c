@@ -14,13 +14,16 @@ static const char help[] =
     "components of Open MPI and NCCL, in turn. A ratio below 1 means that coll/dma is faster.\n"
     "\n"
     "OPERATION: allgather, allgatherv, alltoall, alltoallv; with i before it non-blocking, with _persistent behind it\n"
-    "persistent; blocking, nonblocking, persistent or all for all of them [allgather alltoall]\n"
+    "persistent, with _queue behind it in the order of a stream (see --row); blocking, nonblocking, persistent, queue or\n"
+    "all for all of them [allgather alltoall]\n"
     "\n"
     "  -m, --sizes MIN:MAX         bytes of a block, what one rank sends to one other [1:1048576]\n"
     "  -F, --factor N              from size to size [2]\n"
     "  -i, --iterations N[:LARGE]  calls that are timed, up to 8 KiB and above [1000:100]\n"
     "  -x, --warmup N[:LARGE]      calls before them [a tenth]\n"
-    "  -k, --row N                 calls between two barriers; the time is that of one [1]\n"
+    "  -k, --row N                 calls between two barriers; the time is that of one; in a queue, the host waits once "
+    "for\n"
+    "                              all of them [1]\n"
     "  -p, --passes N              over all sizes and rivals [7; 1 without rivals]\n"
     "  -T, --seconds N             begin no pass that would end later\n"
     "  -r, --rivals LIST           stock: Open MPI without coll/dma; names of components; modes of NCCL; bare: the "
@@ -227,7 +230,7 @@ static bool add_operation(bench_options_t *o, const bench_operation_t *op)
 
 static bool add_operations(bench_options_t *o, const char *name)
 {
-    static const char *const groups[] = {"blocking", "nonblocking", "persistent"};
+    static const char *const groups[BENCH_FORMS] = {"blocking", "nonblocking", "persistent", "queue"};
     const bench_operation_t *one = bench_operation_find(name);
     bool found = false;
 

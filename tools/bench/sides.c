@@ -2,13 +2,21 @@
  * Whose calls are timed: see bench.h. A rival among Open MPI's components has a communicator of its own, made with an info
  * key that prefers the component and excludes coll/dma. MPI's tool interface says which components are in the job.
  */
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/bench/bench.h"
+#include "tools/bench/device.h"
 
 /* What a component serves: bits. */
-enum { BLOCKS = 1 << BENCH_BLOCKING, WAITS = 1 << BENCH_NONBLOCKING, STARTS = 1 << BENCH_PERSISTENT, EACH = 8, V = 16 };
+enum {
+    BLOCKS = 1 << BENCH_BLOCKING,
+    WAITS = 1 << BENCH_NONBLOCKING,
+    STARTS = 1 << BENCH_PERSISTENT | 1 << BENCH_QUEUE,
+    EACH = 1 << BENCH_FORMS,
+    V = 2 * EACH
+};
 enum { FORMS = BLOCKS | WAITS | STARTS, ALL = FORMS | EACH | V };
 
 /*
@@ -99,13 +107,38 @@ static void add_component(bench_t *b, int which)
     MPI_Info_free(&info);
 }
 
+typedef enum answer { NO, YES, UNKNOWN } answer_t;
+
+/* Can this Open MPI work in the buffers? In device memory that it does not know, its own components end the process. */
+static answer_t can_access(const bench_t *b)
+{
+    int (*query)(void) = NULL;
+
+    if (!b->device) {
+        return YES;
+    }
+    *(void **)&query = dlsym(RTLD_DEFAULT, device_is_cuda() ? "MPIX_Query_cuda_support" : "MPIX_Query_rocm_support");
+    return !query ? UNKNOWN : query() ? YES : NO;
+}
+
 static void add_components(bench_t *b)
 {
+    answer_t access = can_access(b);
+
+    if (access != YES && !strcmp(b->o.rivals, "all")) {
+        bench_remark(b, "stock and components are left out: Open MPI %s",
+                     access == NO ? "has no support for this device memory"
+                                  : "does not say whether it supports this device memory (--rivals names them)");
+        return;
+    }
     for (int i = 0; i < KNOWN; i++) {
         bool present = i == 0 || is_present(known[i].name);
 
         if (is_asked(b, known[i].name) && !present) {
             bench_stop("the component %s is not in this job: see ompi_info, and --mca coll", known[i].name);
+        }
+        if (is_asked(b, known[i].name) && access == NO) {
+            bench_stop("%s: Open MPI has no support for this device memory", known[i].name);
         }
         if (present && is_wanted(b, known[i].name)) {
             add_component(b, i);
@@ -159,6 +192,21 @@ static void refuse_unknown(const bench_t *b)
     }
 }
 
+static void open_queue(const bench_t *b)
+{
+    const char *why = NULL;
+
+    for (int i = 0; i < b->o.noperations; i++) {
+        if (b->o.operations[i]->form == BENCH_QUEUE) {
+            why = queue_open(b);
+            break;
+        }
+    }
+    if (why) {
+        bench_stop("a queue: %s", why);
+    }
+}
+
 void bench_sides_make(bench_t *b)
 {
     int provided;
@@ -179,6 +227,7 @@ void bench_sides_make(bench_t *b)
         add_side(b, "nothing", BENCH_NOTHING);
     }
     add_nccl(b);
+    open_queue(b);
     refuse_unknown(b);
     if (!b->component) {
         bench_remark(b, "coll/dma is not in this job: \"default\" is what Open MPI uses without it");
@@ -187,6 +236,7 @@ void bench_sides_make(bench_t *b)
 
 void bench_sides_free(bench_t *b)
 {
+    queue_close();
     for (int s = 0; s < b->nsides; s++) {
         if (b->sides[s].kind == BENCH_MPI) {
             MPI_Comm_free(&b->sides[s].comm);

@@ -30,6 +30,9 @@
  * behind a revoked program that its queue has not skipped within seconds: the trigger and the go words may still let that one
  * run.
  *
+ * Programs with partitions (partitions.c) wait, in addition, for the words of their partitions, behind the trigger. So they are taken
+ * back after they have been let go, too; and only one run of them is in the queues.
+ *
  * A process may end without releasing anything. So an exit handler revokes everything that waits, because a queue that
  * waits forever impairs the whole GPU. The first arming registers the handler, so it runs before the handlers of the
  * runtimes.
@@ -43,9 +46,7 @@
 #include "node/pause.h"
 #include "node/window.h"
 
-#define BODY_DWORDS 8192 /* of a program: half of what one COND covers, and an eighth of a ring */
-/* Clocks between two reads of the trigger; longer than in a drain, because the wait is long. */
-#define START_INTERVAL 16
+#define BODY_DWORDS    DMA_SDMA_BODY_DWORDS
 #define REVOKE_SECONDS 2.0 /* wait for revoked programs: many time slices of an engine */
 
 _Static_assert(BODY_DWORDS <= DMA_PACKET_COND_MAX, "one COND covers a program");
@@ -102,7 +103,7 @@ static bool build(dma_sdma_binding_t *b, const dma_run_t *run, uint32_t index, u
         return false;
     }
     p += dma_packet_poll(p, b->trigger + dma_window_trigger_offset(run->epoch), DMA_PACKET_EQUAL,
-                         dma_trigger_go(run->epoch), dma_trigger_mask(), START_INTERVAL);
+                         dma_trigger_go(run->epoch), dma_trigger_mask(), DMA_SDMA_START_INTERVAL);
     p += dma_packet_cond(p, queue->go_addr + run->epoch % 2 * sizeof(*queue->go), 1, dwords);
     memcpy(p, body, dwords * sizeof(*p));
     *bytes += d.queue.ring.unpublished_bytes;
@@ -115,6 +116,9 @@ static bool build_all(dma_sdma_binding_t *b, const dma_run_t *run, uint64_t *byt
     bool fits = true;
 
     *bytes = b->armed_packets = 0;
+    if (run->parts) {
+        return dma_sdma_parts_build(b, run, bytes, body);
+    }
     for (uint32_t i = 1; fits && i < run->plan->nprogs; i++) {
         if (b->armed_queues[i]) {
             fits = build(b, run, i, bytes, body);
@@ -123,13 +127,14 @@ static bool build_all(dma_sdma_binding_t *b, const dma_run_t *run, uint64_t *byt
     return fits;
 }
 
-/* Creates an exclusive queue for every program of a plan, except for that of the own block. */
+/* Creates an exclusive queue for every program of a plan, except for that of the own block, which is in another one's if the run
+ * has partitions. */
 static bool create_queues(dma_sdma_binding_t *b, const dma_run_t *run)
 {
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         int link = run->plan->progs[i].link;
 
-        if (link == b->rank) {
+        if (link == b->rank && !run->parts) {
             b->own_prog = i;
         }
         if (link == b->rank || b->armed_queues[i]) {
@@ -150,7 +155,7 @@ static _Atomic uint32_t *trigger_of(const dma_sdma_binding_t *b, uint32_t epoch)
 
 bool dma_sdma_is_armed(const dma_sdma_binding_t *b, uint32_t epoch, uint32_t prog)
 {
-    return epoch && b->armed[epoch % 2] == epoch && b->armed_queues[prog];
+    return epoch && b->armed[epoch % 2] == epoch && (b->armed_queues[prog] || b->parts);
 }
 
 bool dma_sdma_run_waits(const dma_sdma_binding_t *b, uint32_t epoch)
@@ -172,6 +177,9 @@ static bool revoke(dma_sdma_binding_t *b, uint32_t parity)
             atomic_store_explicit(&b->armed_queues[i]->go[parity], 0, memory_order_relaxed);
         }
     }
+    if (b->parts) {
+        dma_sdma_parts_release(b);
+    }
     dma_trigger_revoke(trigger_of(b, epoch), epoch);
     return true;
 }
@@ -187,6 +195,9 @@ static void at_exit(void)
         if (dma_queues_is_owner(&b->unit->queues)) {
             revoke(b, 0);
             revoke(b, 1);
+            if (b->parts) {
+                dma_sdma_parts_release(b); /* also what has been let go: peers have nothing of what was not ready */
+            }
         }
     }
     pthread_mutex_unlock(&armed.lock);
@@ -305,6 +316,9 @@ dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
     if (!create_queues(b, run)) {
         return give_arming_up(b, DMA_REASON_sdma_arm_queues);
     }
+    if (run->parts && !dma_sdma_parts_prepare(b, run)) {
+        return refuse_arming(b, DMA_REASON_sdma_arm_memory);
+    }
     pthread_mutex_lock(&unit->draft_lock);
     memory = unit->draft || (unit->draft = malloc(2 * BODY_DWORDS * sizeof(*unit->draft)));
     fits = memory && build_all(b, run, bytes, unit->draft);
@@ -344,6 +358,9 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle)
         dma_pause(&pause);
     }
     b->stalled = !all_idle(b);
+    if (b->parts && !b->stalled) {
+        dma_sdma_parts_restore(b);
+    }
     dma_gpu_count(b->unit->counters, DMA_COUNT_packets_skipped, revoked * b->armed_packets);
 }
 

@@ -295,6 +295,9 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     dma_pause_t pause = {0};
     bool quiet;
 
+    if (b->parts && b->epoch && !dma_sdma_is_quiet(b)) {
+        dma_sdma_parts_settle(b, until);
+    }
     while (!dma_sdma_is_quiet(b) && dma_now() < until) {
         dma_pause(&pause);
     }
@@ -306,6 +309,7 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     dma_sdma_watch_end(b);
     quiet = dma_sdma_arm_release(b, quiet) && quiet;
     dma_sdma_stamps_free(b, quiet);
+    dma_sdma_parts_free(b, quiet);
     release_queues(b);
     free(b);
     return quiet;
@@ -415,6 +419,7 @@ const dma_gpu_engine_t dma_gpu_engine_sdma = {
     .bind = sdma_bind,
     .unbind = sdma_unbind,
     .start = sdma_start,
+    .advance = dma_sdma_advance,
     .end = dma_sdma_end,
     .arm = dma_sdma_arm,
     .disarm = dma_sdma_disarm,

@@ -290,3 +290,26 @@ dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, con
     }
     return DMA_OK;
 }
+
+dma_status_t dma_lower_range(const dma_run_t *run, const dma_op_t *op, const dma_lower_target_t *to, uint64_t offset,
+                             uint64_t bytes, dma_lower_t *at)
+{
+    uint64_t src = dma_run_address(run, &op->src, offset), dst = dma_run_address(run, &op->dst[0], offset);
+
+    return op->code == DMA_OP_COPY2 ? copy2(to, dst, dma_run_address(run, &op->dst[1], offset), src, bytes, at)
+                                    : copy(to, dst, src, bytes, at);
+}
+
+bool dma_lower_is_plain(const dma_run_t *run, const dma_prog_t *prog)
+{
+    for (uint32_t i = 0; i < prog->nops; i++) {
+        const dma_op_t *op = &prog->ops[i];
+        bool copies = op->code == DMA_OP_COPY || op->code == DMA_OP_COPY2;
+
+        if (copies ? op->len.part != DMA_WHOLE || has_shape(run, op)
+                   : op->code != DMA_OP_WAIT && op->code != DMA_OP_SIGNAL) {
+            return false;
+        }
+    }
+    return true;
+}

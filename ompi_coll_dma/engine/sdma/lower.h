@@ -61,5 +61,10 @@ uint32_t dma_lower_temps(const dma_run_t *run, const dma_prog_t *prog, const dma
  * unpublished. DMA_AGAIN: the ring is full. */
 dma_status_t dma_lower_program(const dma_run_t *run, const dma_prog_t *prog, const dma_lower_target_t *to,
                                dma_lower_t *at);
+/* The same for a range of the bytes of one COPY or COPY2 between contiguous blocks; at->done counts from `offset`. */
+dma_status_t dma_lower_range(const dma_run_t *run, const dma_op_t *op, const dma_lower_target_t *to, uint64_t offset,
+                             uint64_t bytes, dma_lower_t *at);
+/* Has a program nothing but waits, copies between contiguous blocks, and its signal? */
+bool dma_lower_is_plain(const dma_run_t *run, const dma_prog_t *prog);
 
 #endif

@@ -29,6 +29,33 @@ typedef struct dma_sdma_unit {
     uint32_t *draft;
 } dma_sdma_unit_t;
 
+/* Programs with partitions: what the engine writes for one of them, in a line of its own. */
+typedef struct dma_sdma_parts_line {
+    _Alignas(64) _Atomic uint32_t done; /* units whose copies have landed: dma_sdma_parts_tag */
+    _Atomic uint32_t ended;             /* epoch: of the armed program nothing is left */
+} dma_sdma_parts_line_t;
+
+/* What the CPU has started of a program that was taken back. */
+typedef struct dma_sdma_parts_program {
+    bool known;     /* what the engine had done when it was taken back is in `sent` */
+    uint64_t sent;  /* bit mask of units */
+    int unit;       /* the one that is being lowered; -1: none */
+    dma_lower_t at; /* in it */
+    uint32_t begun; /* units that the CPU has started */
+    bool finished;  /* its line is written, or will be */
+} dma_sdma_parts_program_t;
+
+typedef struct dma_sdma_parts {
+    dma_sdma_parts_line_t *lines; /* by program; the device's address of the first: */
+    uint64_t lines_addr;
+    _Atomic(_Atomic uint32_t *) ready; /* of the bank of the run that is armed; NULL: none was */
+    uint32_t sparts;
+    uint32_t epoch;                /* of the run that `advance` looks at */
+    double started_at, blocked_at; /* of this run; 0: it is not blocked */
+    bool taken;                    /* it was taken back */
+    dma_sdma_parts_program_t programs[];
+} dma_sdma_parts_t;
+
 typedef struct dma_sdma_binding {
     dma_sdma_unit_t *unit;
     int rank, nranks;
@@ -53,6 +80,7 @@ typedef struct dma_sdma_binding {
     _Atomic uint32_t revoked;   /* the epoch of a run that had started and was revoked; 0: none */
     _Atomic uint32_t own_prog;  /* of armed runs: the program of the own block, which is not armed; 0: none */
     bool in_exit_list;          /* the exit handler knows this binding */
+    dma_sdma_parts_t *parts;    /* of runs with partitions; NULL: there was none */
     dma_stamps_t *stamps;       /* by program; NULL: none */
     uint64_t stamps_addr;       /* on the device */
     bool stalled;               /* at the last disarm, a queue had not skipped the revoked programs in time */
@@ -100,6 +128,31 @@ bool dma_sdma_run_waits(const dma_sdma_binding_t *b, uint32_t epoch);
 /* Destroys the armed queues, except those that still wait, and all if not all is `quiet`: a queue that has fetched everything
  * may still copy. Returns false if one is left. */
 bool dma_sdma_arm_release(dma_sdma_binding_t *b, bool quiet);
+
+/* parts.c: what runs with partitions need beside the other steps of arm.c. `build` lowers all programs into the armed queues,
+ * with room for two bodies at `body`; false: they do not fit. `ready`: all partitions of the run are. */
+#define DMA_SDMA_BODY_DWORDS 8192 /* of an armed program: half of what one COND covers, and an eighth of a ring */
+/* Clocks between two reads of the trigger; longer than in a drain, because the wait is long. */
+#define DMA_SDMA_START_INTERVAL 16
+bool dma_sdma_parts_prepare(dma_sdma_binding_t *b, const dma_run_t *run);
+bool dma_sdma_parts_build(dma_sdma_binding_t *b, const dma_run_t *run, uint64_t *bytes, uint32_t *body);
+bool dma_sdma_parts_ready(const dma_sdma_binding_t *b);
+void dma_sdma_parts_free(dma_sdma_binding_t *b, bool quiet);
+/* Of one program: its queue; whether a unit is ready; how many units its `done` word says, of an epoch. `put` lowers unit u from
+ * `at` on, behind those in `sent`, with the words of what has come then, and `done` of so many units. DMA_AGAIN: no room. */
+struct dma_parts_unit;
+dma_queue_t *dma_sdma_parts_queue(const dma_sdma_binding_t *b, uint32_t program);
+bool dma_sdma_parts_unit_ready(const dma_sdma_binding_t *b, const struct dma_parts_unit *unit);
+uint32_t dma_sdma_parts_units(uint32_t done, uint32_t epoch);
+dma_status_t dma_sdma_parts_put(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_t program, uint32_t u,
+                                uint64_t sent, uint32_t done, dma_queue_t *queue, dma_lower_t *at);
+/* parts_rest.c: `release` lets no engine wait for a partition any more: only stores; `restore` makes words not ready again.
+ * `settle` waits for a bounded time until a run that has failed is out of the engines. */
+void dma_sdma_parts_release(const dma_sdma_binding_t *b);
+void dma_sdma_parts_restore(const dma_sdma_binding_t *b);
+void dma_sdma_parts_settle(dma_sdma_binding_t *b, double until);
+/* dma_gpu_engine_t.advance */
+dma_status_t dma_sdma_advance(dma_run_t *run);
 
 /* watch.c: whether all programs of the last run have ended; whether a fault at this address may be ours; dma_gpu_engine_t.check;
  * and the end of the unit's use. Each binding is in the list of its unit. */

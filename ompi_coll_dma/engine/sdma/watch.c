@@ -53,10 +53,16 @@ void dma_sdma_end(dma_gpu_binding_t *handle)
     atomic_store_explicit(&b->ended, b->epoch, memory_order_relaxed);
 }
 
+/* Does the last run wait for whoever makes its partitions? */
+static bool awaits_parts(const dma_sdma_binding_t *b)
+{
+    return b->parts && dma_sdma_is_armed(b, b->epoch, 1) && !dma_sdma_parts_ready(b);
+}
+
 /* Is there a run whose end depends on nobody but the engine? */
 static bool is_running(const dma_sdma_binding_t *b)
 {
-    return b->epoch && !dma_sdma_run_waits(b, b->epoch) && !dma_sdma_is_quiet(b);
+    return b->epoch && !dma_sdma_run_waits(b, b->epoch) && !awaits_parts(b) && !dma_sdma_is_quiet(b);
 }
 
 /* May programs of the last run touch memory of ours? Those that wait do not, except that is_busy knows the words that they read.

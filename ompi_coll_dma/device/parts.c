@@ -1,0 +1,237 @@
+/*
+ * Persistent calls with partitions, which engines wait for (dma/parts.h, engine/gpu.h).
+ *
+ * *_init has prepared the call as any other. Then each rank allocates the words for what comes in its arena, and tells the others
+ * where they are. It registers the arenas of all ranks with its device, whose engine writes the words. Each arms the first start,
+ * because only that shows whether the engine can; a second exchange says whether all could. Otherwise the call is an ordinary one
+ * on all ranks.
+ *
+ * The next start is armed when one has completed, not earlier as those of other calls: what is left of a round that was taken
+ * back is submitted to the same queues, and the words of the next round are not reset before.
+ *
+ * The call holds one of the coll_dma_prelaunch places from then on: its starts have no other way than armed programs. Programs
+ * that wait for a start for too long are removed as those of other calls are, and armed anew by the start.
+ *
+ * Words that an engine may still write to are never used for something else: after a failure they stay.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/setup/bootstrap.h"
+#include "device/device.h"
+
+#define BEHIND_HEAD 64 /* where the words begin in a block of the arena: a line of their own */
+
+/* What a rank tells the others. Offsets are those in its arena. */
+typedef struct dma_device_words {
+    uint64_t offset; /* of bank 0; 0: this rank cannot */
+    uint64_t bank_bytes;
+    uint64_t rparts;
+} dma_device_words_t;
+
+/* Words of one bank, whole lines. */
+static uint64_t bank_words(const dma_comm_t *comm, const dma_parts_t *parts)
+{
+    uint64_t line = BEHIND_HEAD / sizeof(uint32_t);
+
+    return ((uint64_t)comm->nranks * parts->rparts + line - 1) / line * line;
+}
+
+static dma_parts_target_t *targets_of(const struct dma_device_comm *dc)
+{
+    return (dma_parts_target_t *)(dc->parts + 1);
+}
+
+/* Lets the device access the arenas of all ranks. The addresses that it knows them by are kept where the words will be. */
+static bool register_arenas(dma_comm_t *comm)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    while (dc->parts_arenas < (unsigned)comm->nranks) {
+        const dma_mapping_t *m = comm->window.peers[dc->parts_arenas].mapping;
+
+        if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes,
+                             &targets_of(dc)[dc->parts_arenas].arrived) != DMA_OK) {
+            return false;
+        }
+        dc->parts_arenas++;
+    }
+    return true;
+}
+
+void dma_device_parts_unregister(dma_comm_t *comm, bool keep)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    while (dc->parts_arenas > 0) {
+        dc->parts_arenas--;
+        if (!keep) {
+            dma_ipc_unregister(comm->proc->ipc, comm->window.peers[dc->parts_arenas].mapping->base);
+        }
+    }
+}
+
+/* Why this rank cannot, before it has taken anything. */
+static dma_reason_t find_obstacle(const dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    bool able = dc && dc->prepared && dc->can_arm;
+
+    return able ? DMA_REASON_NONE : DMA_REASON_parts_unable;
+}
+
+/* Takes a place, and the words. */
+static dma_reason_t take(dma_comm_t *comm, const dma_parts_t *parts)
+{
+    struct dma_device_comm *dc = comm->device;
+    size_t bytes = BEHIND_HEAD + 2 * bank_words(comm, parts) * sizeof(uint32_t);
+
+    if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
+        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        return DMA_REASON_parts_limit;
+    }
+    dc->parts = calloc(1, sizeof(*dc->parts) + (size_t)comm->nranks * sizeof(dma_parts_target_t));
+    if (dc->parts) {
+        pthread_mutex_lock(&comm->proc->lock);
+        dc->parts_block = dma_arena_alloc(comm->window.arena, bytes, bytes, 0);
+        pthread_mutex_unlock(&comm->proc->lock);
+    }
+    if (!dc->parts_block) {
+        free(dc->parts);
+        dc->parts = NULL;
+        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        return DMA_REASON_parts_memory;
+    }
+    return DMA_REASON_NONE;
+}
+
+void dma_device_parts_end(dma_comm_t *comm, bool keep)
+{
+    struct dma_device_comm *dc = comm->device;
+
+    if (!dc->parts) {
+        return;
+    }
+    if (!keep) {
+        pthread_mutex_lock(&comm->proc->lock);
+        dma_arena_retire(comm->window.arena, dc->parts_block);
+        pthread_mutex_unlock(&comm->proc->lock);
+    }
+    free(dc->parts);
+    dc->parts = NULL;
+    dc->parts_block = NULL;
+    dc->start_run.parts = NULL;
+    atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+}
+
+static dma_device_words_t state_words(const dma_comm_t *comm, const dma_parts_t *parts)
+{
+    const char *words = (const char *)comm->device->parts_block + BEHIND_HEAD;
+
+    return (dma_device_words_t){
+        .offset = (uint64_t)(words - dma_arena_base(comm->window.arena)),
+        .bank_bytes = bank_words(comm, parts) * sizeof(uint32_t),
+        .rparts = parts->rparts,
+    };
+}
+
+/* Whatever a peer publishes, nothing is written outside of its arena. */
+static bool is_valid(const dma_comm_t *comm, const dma_parts_t *parts, int rank, const dma_device_words_t *w)
+{
+    uint64_t arena = comm->window.peers[rank].mapping->bytes;
+
+    return w->offset && w->offset % sizeof(uint32_t) == 0 && w->offset < arena &&
+           w->bank_bytes % sizeof(uint32_t) == 0 && w->bank_bytes < arena && w->offset + 2 * w->bank_bytes <= arena &&
+           w->rparts && w->rparts <= parts->block && parts->block % w->rparts == 0 &&
+           w->rparts <= w->bank_bytes / sizeof(uint32_t) / (uint64_t)comm->nranks;
+}
+
+/* All ranks have words: where this rank's blocks are announced. */
+static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_bootstrap_t *exchange)
+{
+    struct dma_device_comm *dc = comm->device;
+    dma_parts_target_t *targets = targets_of(dc);
+
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_device_words_t *w = dma_bootstrap_record(exchange, r);
+
+        if (!is_valid(comm, parts, r, w)) {
+            return false;
+        }
+        targets[r] = (dma_parts_target_t){
+            .arrived = targets[r].arrived + w->offset + (uint64_t)comm->rank * w->rparts * sizeof(uint32_t),
+            .bank_bytes = w->bank_bytes,
+            .rparts = (uint32_t)w->rparts,
+        };
+    }
+    *dc->parts = (dma_run_parts_t){
+        .parts = parts,
+        .first_epoch = dc->epoch + 1,
+        .patience = comm->proc->params.parts_patience,
+        .seconds = comm->proc->params.armed_seconds,
+        .targets = targets,
+    };
+    dc->start_run.parts = dc->parts;
+    return true;
+}
+
+/* All ranks have told where their words are. Arms the first start. Or says why this rank cannot. */
+static dma_reason_t arm_first(dma_comm_t *comm, dma_parts_t *parts, const dma_bootstrap_t *exchange)
+{
+    if (!set_targets(comm, parts, exchange)) {
+        return DMA_REASON_parts_peer;
+    }
+    dma_comm_lock(comm);
+    dma_device_arm(comm);
+    dma_comm_unlock(comm);
+    return comm->device->armed_epoch ? DMA_REASON_NONE : DMA_REASON_parts_unarmed;
+}
+
+static void refuse(dma_comm_t *comm, dma_parts_t *parts, dma_reason_t why)
+{
+    dma_comm_lock(comm);
+    dma_comm_note_reason(comm, why ? why : DMA_REASON_parts_peer);
+    if (comm->device && comm->device->parts) {
+        dma_device_disarm(comm);
+        comm->device->start_run.parts = NULL; /* it is an ordinary call from now on, and never armed */
+        comm->device->can_arm = false;
+        comm->device->arm_refused = true;
+    }
+    dma_comm_unlock(comm);
+    parts->arrived = NULL;
+}
+
+dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts)
+{
+    dma_reason_t why = find_obstacle(comm);
+    dma_device_words_t own = {0};
+    dma_bootstrap_t exchange;
+    dma_status_t status;
+    bool all;
+
+    why = why ? why : take(comm, parts);
+    if (!why && !register_arenas(comm)) {
+        why = DMA_REASON_parts_unable;
+    }
+    if (!why) {
+        own = state_words(comm, parts);
+        parts->arrived = (uint32_t *)((char *)comm->device->parts_block + BEHIND_HEAD);
+        parts->arrived_distance = bank_words(comm, parts);
+        parts->in_kernels = targets_of(comm->device)[comm->rank].arrived ==
+                            (uint64_t)(uintptr_t)comm->window.peers[comm->rank].mapping->base;
+    }
+    status = dma_device_exchange(comm, &own, sizeof(own), &exchange);
+    if (status != DMA_OK) {
+        return status;
+    }
+    why = why ? why : arm_first(comm, parts, &exchange);
+    dma_bootstrap_end(&exchange);
+    status = dma_device_all(comm, !why, &all);
+    if (status == DMA_OK && all) {
+        parts->served = true;
+    } else if (status == DMA_OK) {
+        refuse(comm, parts, why);
+    }
+    return status;
+}
