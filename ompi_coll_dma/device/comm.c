@@ -425,7 +425,7 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
     struct dma_device_comm *dc = comm->device;
     const dma_device_info_t *own = dma_device_info(comm, comm->rank, task->run.seq);
     unsigned slot = find_slot(&dc->peers[comm->rank], own->number);
-    uint32_t bit = slot < DEVICE_SLOTS ? UINT32_C(1) << slot : 0;
+    uint64_t bit = slot < DEVICE_SLOTS ? UINT64_C(1) << slot : 0;
 
     if (all) {
         dc->failed_agreements = 0;

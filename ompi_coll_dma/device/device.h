@@ -86,7 +86,7 @@
 #include "engine/gpu.h"
 #include "gpu/ipc.h"
 
-#define DEVICE_SLOTS      32                   /* exports of each peer that a communicator keeps open */
+#define DEVICE_SLOTS      64                   /* exports of each peer that a communicator keeps open; bits of a mask */
 #define DEVICE_KEPT_BYTES (UINT64_C(16) << 30) /* limit of their sum; one export alone may exceed it */
 #define DEVICE_MAX_FAILED                                                                                              \
     3 /* failed agreements in a row, after which all device memory of the communicator is staged */
@@ -286,7 +286,7 @@ struct dma_device_comm {
     unsigned failed_agreements;          /* in a row */
     bool mapped_off;      /* peers could not open virtually mapped memory: this rank publishes none any more */
     bool saw_mapped;      /* a new export of the present call is such memory; equal on all ranks */
-    uint32_t unconfirmed; /* bit mask of this rank's slots: the agreement on the export failed */
+    uint64_t unconfirmed; /* bit mask of this rank's slots: the agreement on the export failed */
 
     /* by rank */
     dma_device_peer_t *peers;

@@ -2,6 +2,8 @@
 #include "device/pool.h"
 
 #define LEAST_ROOM (UINT64_C(1) << 20) /* below it a block is not made smaller because the device has no room */
+/* CUDA puts memory of other sizes on smaller pages: peers then write 64 MiB and more at three quarters of the speed. */
+#define PAGE (UINT64_C(2) << 20)
 
 static dma_scratch_t *scratch_of(dma_cached_t *block)
 {
@@ -85,6 +87,14 @@ static dma_status_t make_block(dma_cache_t *cache, const dma_gpu_runtime_t *rt, 
     return status;
 }
 
+/* Of a new block for `want` bytes. */
+static uint64_t size_for(uint64_t want, uint64_t most)
+{
+    uint64_t bytes = dma_cache_size(want, most), pages = (bytes + PAGE - 1) / PAGE * PAGE;
+
+    return bytes < PAGE || pages > most ? bytes : pages;
+}
+
 static dma_status_t find_block(dma_cache_t *cache, const dma_gpu_runtime_t *rt, int device, uint64_t want,
                                uint64_t least, dma_cached_t **block)
 {
@@ -96,7 +106,7 @@ static dma_status_t find_block(dma_cache_t *cache, const dma_gpu_runtime_t *rt, 
     }
     most = dma_cache_allowance(cache);
     if (want <= most) {
-        return make_block(cache, rt, device, dma_cache_size(want, most), least, block);
+        return make_block(cache, rt, device, size_for(want, most), least, block);
     }
     bytes = most / 2 > least ? most / 2 : least;
     if (bytes > most) {

@@ -202,7 +202,7 @@ static void more_memory_than_slots(rank_t *r)
     for (int i = 0; i < SETS; i++) {
         sets[i] = call_make(r, &device);
     }
-    for (int k = 0; k < 300; k++) {
+    for (int k = 0; k < 600; k++) {
         uint64_t h = ((uint64_t)k + unit_seed()) * UINT64_C(0x9e3779b97f4a7c15);
         bool mixed = h >> 61 == 0;
 
@@ -216,7 +216,7 @@ static void more_memory_than_slots(rank_t *r)
         call_free(sets[i]);
     }
     call_free(on_host);
-    must(r, call_runs(r->comms[0]) > 200, "the engine has run %u times", call_runs(r->comms[0]));
+    must(r, call_runs(r->comms[0]) > 400, "the engine has run %u times", call_runs(r->comms[0]));
 }
 
 START_TEST(slots_in_lock_step)

@@ -11,6 +11,7 @@
 #include "libunit.h"
 
 #define KIB UINT64_C(1024)
+#define MIB (KIB * KIB)
 
 enum { RANKS = 3, BYTES = 50000 };
 
@@ -356,6 +357,36 @@ START_TEST(blocks_give_way)
 }
 END_TEST
 
+/* Large blocks are multiples of 2 MiB, because runtimes put other sizes on smaller pages. The bound goes first. */
+static void whole_pages(rank_t *r)
+{
+    const dma_gpu_runtime_t *rt = r->job->runtime;
+    const dma_comm_t *comm = r->comms[0];
+    dma_scratch_t *a, *b;
+
+    must(r, dma_scratch_get(comm, rt, 0, 3 * MIB + 1, 1, &a) == DMA_OK && a->block.bytes == 6 * MIB, "%lu",
+         a->block.bytes);
+    must(r, dma_scratch_get(comm, rt, 0, 3 * MIB + 1, 1, &b) == DMA_OK && b->block.bytes == 3 * MIB + 1, "%lu",
+         b->block.bytes);
+    dma_scratch_put(r->proc, a, false);
+    dma_scratch_put(r->proc, b, false);
+}
+
+static void nine_and_a_half_mib(int rank, dma_params_t *params)
+{
+    (void)rank;
+    params->scratch_bytes = 9 * MIB + 512 * KIB;
+}
+
+START_TEST(large_blocks_are_whole_pages)
+{
+    job_t job = call_job(1, whole_pages, NULL);
+
+    job.tune = nine_and_a_half_mib;
+    call_run_job(&job);
+}
+END_TEST
+
 /* ---- what can fail ---- */
 
 /* The device has room for less than the bound. */
@@ -515,6 +546,7 @@ int main(void)
     unit_loop(suite, calls_at_once, 0, 2, 120);
     unit_test(suite, posted_calls_use_one_block, 30);
     unit_test(suite, blocks_give_way, 30);
+    unit_test(suite, large_blocks_are_whole_pages, 30);
     unit_test(suite, device_has_little_room, 30);
     unit_test(suite, nothing_is_left, 30);
     unit_test(suite, a_rank_with_host_memory, 30);
