@@ -44,7 +44,7 @@ int __wrap_nanosleep(const struct timespec *t, struct timespec *left)
     unsigned more;
 
     slept = (double)t->tv_sec + 1e-9 * (double)t->tv_nsec;
-    more = (unsigned)(slept / 0.0002 + 0.01);
+    more = (unsigned)(slept / 0.0002);
     watched = waiting && !sleeps ? waiting->watched : watched;
     sleeps++;
     last_turns = 1 + more;
