@@ -367,6 +367,7 @@ static dma_status_t bind_engine(dma_comm_t *comm)
         if (status == DMA_OK) {
             dc->epoch = comm->first_epoch; /* nothing has run yet */
             dc->arena_registered = true;
+            dma_device_trace_moment(comm);
             return DMA_OK;
         }
         dma_ipc_unregister(comm->proc->ipc, arena);

@@ -342,6 +342,8 @@ void dma_devices_destroy(dma_proc_t *proc);
 /* ---- trace.c: what the trace of a communicator says of its engine; without a trace nothing is done ---- */
 
 void dma_device_trace_commands(const dma_comm_t *comm, const dma_task_t *task);
+/* An idle binding: relates the clock of its engine to that of the host. */
+void dma_device_trace_moment(const dma_comm_t *comm);
 /* A run has ended. */
 void dma_device_trace_stamps(const dma_comm_t *comm, const dma_task_t *task);
 

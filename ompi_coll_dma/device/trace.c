@@ -27,6 +27,19 @@ void dma_device_trace_commands(const dma_comm_t *comm, const dma_task_t *task)
     }
 }
 
+void dma_device_trace_moment(const dma_comm_t *comm)
+{
+    const dma_gpu_engine_t *engine = comm->device->device->engine;
+    dma_gpu_moment_t moment;
+
+    if (dma_trace_on(comm->trace) && engine->moment && engine->moment(comm->device->binding, &moment)) {
+        dma_trace_event_t event = {
+            .at = moment.earliest, .kind = DMA_TRACE_MOMENT, .a = moment.latest, .b = moment.ticks};
+
+        dma_trace_put(comm->trace, &event);
+    }
+}
+
 void dma_device_trace_stamps(const dma_comm_t *comm, const dma_task_t *task)
 {
     const dma_gpu_engine_t *engine = comm->device && comm->device->binding ? comm->device->device->engine : NULL;

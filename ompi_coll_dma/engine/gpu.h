@@ -193,6 +193,12 @@ typedef struct dma_gpu_stamp {
     bool early;        /* the program was given to the engine before the peers had entered (copy_early) */
 } dma_gpu_stamp_t;
 
+/* A moment by the clock of an engine. By the host's CLOCK_MONOTONIC it was between two times, in nanoseconds. */
+typedef struct dma_gpu_moment {
+    uint64_t ticks;
+    uint64_t earliest, latest;
+} dma_gpu_moment_t;
+
 typedef struct dma_gpu_engine {
     const char *name; /* value of coll_dma_engine: at most 15 characters */
 
@@ -237,6 +243,9 @@ typedef struct dma_gpu_engine {
     /* [may be NULL] When a program of the last run, which has ended, has begun and ended by the engine's clock. False: the
      * engine does not know, or has said it with another program; it does so only if `bind` was told to. */
     bool (*stamps)(dma_gpu_binding_t *binding, uint32_t program, dma_gpu_stamp_t *stamp);
+    /* [may be NULL] Finds such a moment; it waits for a bounded time. The closer its two times are, the better the two clocks
+     * are related. False: the engine cannot, or not now. */
+    bool (*moment)(dma_gpu_binding_t *binding, dma_gpu_moment_t *moment);
     /* DMA_OK, or an error if the hardware has failed under the runs of this binding. Then *reason says how; it is valid
      * until this thread's next call of the engine. */
     dma_status_t (*check)(dma_gpu_binding_t *binding, const char **reason);

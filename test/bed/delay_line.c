@@ -1,6 +1,6 @@
 /*
  * delay_line NAME DELAY_US TABLE             a network interface that holds what is sent to it for DELAY_US and receives it then
- * delay_line dirt TABLE HOST KIND PERMILLE   spoils so many of the frames to HOST from now on
+ * delay_line dirt TABLE HOST KIND PERMILLE   does KIND to so many of the frames to HOST from now on
  * delay_line dirt TABLE HOST                 prints how many were: "CORRUPTED DUPLICATED REORDERED"
  * delay_line cut DEVICE                      lets the kernel cut and sum what DEVICE of this host sends
  *
@@ -16,9 +16,10 @@
  * left to it to sum, stay as they are, and 64 KiB cost one read and one write. While the ring is full nothing is read;
  * the interface's own queue fills, and what does not fit there is lost, as on any switch.
  *
- * KIND is corrupt, duplicate or reorder. A frame that is corrupted gets its checksum first, and then one of its bits is another,
- * as on a bad cable: the receiver drops it. Where the sender has left the cutting to the interface, the whole frame is dropped
- * here instead; after `cut` it has not. A frame that is reordered comes after the next four, or 10 ms late. TABLE is a file that both share.
+ * KIND is corrupt, duplicate or reorder. A corrupt frame gets its checksum first, and then one of its bits is changed, as on a
+ * bad cable. So the receiver drops it. If the sender has left the cutting to the interface, the whole frame is dropped here
+ * instead; after `cut` no sender does that. A frame that is reordered comes after the next four, or 10 ms late. TABLE is a file
+ * that both share.
  */
 #include <errno.h>
 #include <fcntl.h>

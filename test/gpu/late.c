@@ -99,9 +99,8 @@ static void multiply(void)
 {
     static const float one = 1, zero = 0;
 
-    app_must("cublasGemmEx",
-             cu.product(cu.blas, 0, 1, SIDE, SIDE, SIDE, &one, (void *)cu.a, BF16, SIDE, (void *)cu.b, BF16, SIDE, &zero,
-                        (void *)cu.c, BF16, SIDE, COMPUTE_32F, DEFAULT_ALGORITHM));
+    app_must("cublasGemmEx", cu.product(cu.blas, 0, 1, SIDE, SIDE, SIDE, &one, (void *)cu.a, BF16, SIDE, (void *)cu.b,
+                                        BF16, SIDE, &zero, (void *)cu.c, BF16, SIDE, COMPUTE_32F, DEFAULT_ALGORITHM));
 }
 
 static void spin(double us)
@@ -185,8 +184,8 @@ static void measure(bool product_first, double us)
     MPI_Allreduce(MPI_IN_PLACE, &first, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, &others, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     if (!rank) {
-        printf("%-14s %6.0f %8.0f %8.0f   product alone %.0f\n", product_first ? "product first" : "posted first", us, first,
-               others, alone[TURNS / 2]);
+        printf("%-14s %6.0f %8.0f %8.0f   product alone %.0f\n", product_first ? "product first" : "posted first", us,
+               first, others, alone[TURNS / 2]);
     }
 }
 

@@ -212,7 +212,7 @@ for path in glob.glob(sys.argv[1] + "/*.trace"):
         kind = data[at + 8]
         if kind == 2 or not kind:
             continue
-        spans = {7: (24,), 9: (16,), 12: (24,), 13: (24,), 14: (24,)}.get(kind, ())
+        spans = {7: (24,), 9: (16,), 12: (24,), 13: (24,), 14: (24,), 17: (16,)}.get(kind, ())
         for offset in (0, *spans):
             struct.pack_into("<Q", data, at + offset, (struct.unpack_from("<Q", data, at + offset)[0] + shift) % 2**64)
     open(path, "wb").write(data)

@@ -77,6 +77,9 @@ dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t v
 /* While a device is held, no work of it begins: its streams are late for as long as the test wants. */
 void fake_gpu_hold(int device, bool hold);
 
+/* The streams of a device fall asleep: the next work of each of them is late by this time. */
+void fake_gpu_sleep(int device, unsigned us);
+
 /* The clock of all devices moves forward by `ns` at once. */
 void fake_gpu_pass(double ns);
 

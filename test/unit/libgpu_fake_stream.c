@@ -32,6 +32,7 @@ struct fake_stream {
     struct fake_stream *next;
     int device;
     bool busy, lost; /* lost in a reset */
+    unsigned asleep; /* microseconds by which its next work is late */
     work_t *first, **last;
 };
 
@@ -150,11 +151,23 @@ static bool waiting(int device)
     return false;
 }
 
+void fake_gpu_sleep(int device, unsigned us)
+{
+    pthread_mutex_lock(&fake_machine.lock);
+    for (fake_stream_t *s = fake_machine.streams; s; s = s->next) {
+        s->asleep = s->device == device ? us : s->asleep;
+    }
+    pthread_mutex_unlock(&fake_machine.lock);
+}
+
 /* Under the lock, which is let go of while the work is done. */
 static void step(fake_stream_t *s)
 {
     work_t *w = s->first;
     unsigned late = fake_machine.options.late_us ? (unsigned)(fake_random() % fake_machine.options.late_us) : 0;
+
+    late += s->asleep;
+    s->asleep = 0;
 
     s->busy = true;
     pthread_mutex_unlock(&fake_machine.lock);

@@ -218,5 +218,7 @@ if HAVE_CHECK
 test_unit_test_info_SOURCES = test/unit/test_info.c $(info_sources)
 test_unit_test_gpu_fit_SOURCES = test/unit/test_gpu_fit.c $(fit_sources)
 test_unit_test_gpu_fit_CPPFLAGS = $(AM_CPPFLAGS) -DSOURCE_DIR='"$(abs_top_srcdir)"'
+test_unit_test_stream_stamps_SOURCES = test/unit/test_stream_stamps.c $(trace_tool_sources)
+test_unit_test_stream_stamps_LDADD = $(LDADD) -lm
 test_unit_test_gpu_fit_LDADD = $(LDADD) -lm
 endif

@@ -189,8 +189,8 @@ END_TEST
 
 enum { SETS = DEVICE_SLOTS + 9 };
 
-/* In more memory than ranks keep open of each other: all replace the same. In between a call with host memory on one rank,
- * in which the others' new memory does not become known to anybody. */
+/* More buffers than ranks keep open of each other: all ranks replace the same ones. In between there is a call with host memory on
+ * one rank, in which no rank gets to know the new memory of the others. */
 static void more_memory_than_slots(rank_t *r)
 {
     static const call_spec_t device = {.coll = DMA_ALLGATHER, .elements = 300, .send = 1, .recv = 1};
@@ -281,7 +281,7 @@ START_TEST(memory_at_a_used_address)
 END_TEST
 
 /* The same call again and again, until one rank, or all, do something else: other memory, another operation, a call in host
- * memory. What was said to be as before, the engine finds as before. */
+ * memory. Where the core says that a run repeats the one before, the engine finds the same addresses. */
 static void again_and_again(rank_t *r)
 {
     static const call_spec_t specs[] = {
@@ -330,8 +330,8 @@ START_TEST(calls_that_come_again)
 }
 END_TEST
 
-/* Rank 0 exchanges all by itself: so it may be done, and in the next call with other memory, before rank 1 has looked at
- * what rank 0 had said of the first. */
+/* Rank 0 exchanges the blocks alone. So it may be in the next call, with other memory, before rank 1 has read what rank 0 has
+ * published for the first call. */
 static void ahead_of_a_reader(rank_t *r)
 {
     static const call_spec_t spec = {.coll = DMA_ALLTOALL, .in_place = true, .elements = 400, .send = 1, .recv = 1};

@@ -1,6 +1,6 @@
 /*
- * Device memory that a program frees and allocates again, as it does around a step of its own: calls stay the engines', what
- * comes out is right, and what has been freed is given back.
+ * Device memory that a program frees and allocates again, for example around each of its steps: engines carry out all calls, the
+ * results are right, and memory that was freed is closed.
  */
 #include <stdlib.h>
 
@@ -86,8 +86,8 @@ START_TEST(freed_memory_is_given_back)
 END_TEST
 
 /*
- * A runtime that keeps the block of each small allocation that was exported: this rank exports no more of them than are
- * bounded, and the engine does all calls, into scratch memory.
+ * A runtime that keeps the block of each small allocation that was exported. This rank exports a bounded number of them. The
+ * engine carries out all calls, into scratch memory.
  */
 static bool holds(uint64_t addr)
 {
@@ -134,8 +134,8 @@ START_TEST(blocks_of_small_allocations)
 }
 END_TEST
 
-/* A runtime that has not yet released what it holds of freed memory: the call goes through the host, the reason has a name,
- * and the next call is the engine's again. */
+/* A runtime that has not yet released freed memory: the call goes through the host, its reason is counted, and the engine carries
+ * out the next call again. */
 static void held(rank_t *r)
 {
     call_t *c = call_make(r, &spec);

@@ -1,6 +1,6 @@
 /*
- * What a call does not receive it does not write: holes in and between blocks of a buffer in device memory belong to the
- * application, also while a call is under way that goes through host memory. Every byte that a copy of the fake runtime
+ * A call writes only bytes that it receives. Holes in and between blocks of a buffer in device memory belong to the application,
+ * also while a call through host memory is under way. Every byte that a copy of the fake runtime
  * writes is noted and compared with what the datatype has there.
  */
 #include <stdlib.h>

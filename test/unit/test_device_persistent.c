@@ -1,6 +1,6 @@
 /*
- * Persistent calls in device memory: they meet once, and engines may have their programs before they start. With ranks,
- * devices and engines that are threads.
+ * Persistent calls in device memory: the ranks agree once, and engines may have the programs of a call before it starts.
+ * Ranks, devices and engines are threads.
  */
 #include <sched.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * A device that the application resets between or during collectives: those on communicators that have used it fail, on all
- * ranks and without delay. With the stream engine; what the tables of the runtimes do is in test_gpu_reset.c.
+ * A device that the application resets between or during collectives: collectives on communicators that have used it fail, on
+ * all ranks and without delay. With the stream engine. test_gpu_reset.c tests the tables of the runtimes.
  */
 #include "core/comm.h"
 #include "device/device.h"

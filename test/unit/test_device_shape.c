@@ -1,7 +1,8 @@
 /*
  * Blocks with a shape in device memory: ranks as threads, a fake runtime, and an engine that does what its contract says
- * with memcpy. Every rank has elements and gaps of its own. All ranks' engines copy between shapes, or none does and blocks
- * are packed inside the devices, or only some do: whoever moves the data, they arrive and nothing else changes.
+ * with memcpy. Every rank has elements and gaps of its own. The engines of all ranks copy between
+ * shapes, or those of some ranks, or none; then blocks are packed inside the devices. In each case the data arrive and nothing
+ * else changes.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -426,8 +427,8 @@ static void run_sparse(sparse_t p, unsigned failing)
     fake_gpu_stop();
 }
 
-/* What one rank cannot pack goes through the host, from where it is: nobody gets what was never packed. Loop variable: which
- * rank's; of what is sent, or of the own block in place. */
+/* Blocks that one rank cannot pack go through the host, from the buffer itself: no rank receives memory that was never packed.
+ * Loop variable: which rank; and whether packing fails for what it sends, or for the own block in place. */
 START_TEST(packing_fails)
 {
     run_sparse((sparse_t){.stride = 100, .sends = _i % 2 == 0, .in_place = _i % 2}, 1 + (unsigned)_i / 2);

@@ -105,8 +105,8 @@ static void costs(rank_t *r)
     call_free(c);
 }
 
-/* Each rank copies what it sends and what it receives. Where it fits, that is one copy and one wait each. Else it is one copy
- * for each slot, and one wait for the last that is written. */
+/* Each rank copies what it sends and what it receives. If it fits into a slot, each of the two takes one copy and one wait. If not,
+ * it takes one copy for each slot, and one wait for the last one that is written. */
 static const cost_t cost_list[] = {
     {DMA_ALLGATHER, 100000, 16384 * KIB, 2 * RANKS, 2 * RANKS, false},
     {DMA_ALLTOALL, 100000, 16384 * KIB, 2 * RANKS, 2 * RANKS, false},

@@ -1,6 +1,6 @@
 /*
- * What the application's own work has still to do to the buffers of a call. Its copies may come late: memory is adopted, so
- * that a call waits for those that are under way and later ones are complete when they return. coll_dma_stream_sync waits
+ * Work of the application that still uses the buffers of a call. Bytes of its synchronous copies may arrive late. So memory is
+ * adopted: a call waits for copies that are under way, and later copies are complete when they return. coll_dma_stream_sync waits
  * for the default stream before every call and every start; an error of that wait is an error on all ranks.
  */
 #include <stdatomic.h>
@@ -261,8 +261,8 @@ static void late_in_every_form(rank_t *r)
     }
 }
 
-/* Loop variable: in place, on how many ranks, memory that engines reach or that is staged, and a runtime that cannot
- * adopt memory, beside which the user asks for the wait. */
+/* Loop variable: in place or not; on how many ranks; memory that engines reach, or that is staged; and a runtime that cannot adopt
+ * memory, with which the user asks for the wait. */
 START_TEST(late_copies)
 {
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {

@@ -1,6 +1,6 @@
 /*
- * Armed programs of the sdma engine: what stands in their queues, read back by a decoder of its own; that they run when all
- * have started and not before; that those given up do nothing.
+ * Armed programs of the sdma engine: what is in their queues, read back by a decoder of the test; that they run when all ranks
+ * have started and not before; that revoked programs do nothing.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -311,8 +311,8 @@ const char *__lsan_default_suppressions(void)
     return "leak:dma_queue";
 }
 
-/* An engine does not even get to what is given up, for so long that nobody waits for it. The same epoch is started without it
- * then. What it finds when it gets there has been over for long: nothing is armed behind it that would make it run. */
+/* An engine reaches a revoked program so late that nobody waits for it any more. The same epoch is started without this program.
+ * When the engine gets to the program, its run has ended long ago, and nothing that is armed behind it makes it run. */
 START_TEST(given_up_and_late)
 {
     thunk_options_t options = {.left = _i};

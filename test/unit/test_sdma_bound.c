@@ -1,6 +1,6 @@
 /*
- * Communicators that share an engine's queues: what one of them puts into a queue is nobody's business but its own,
- * wherever the queue was full. What goes with a communicator or with the unit, and what stays.
+ * Communicators that share an engine's queues: what one of them puts into a queue concerns no other one, at whatever packet the
+ * queue was full. What is released with a communicator or with the unit, and what stays.
  */
 #include <stdlib.h>
 #include <string.h>

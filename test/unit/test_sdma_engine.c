@@ -161,8 +161,9 @@ static void ended(void *arg, dma_status_t status)
     atomic_store((_Atomic int *)arg, status == DMA_OK ? 1 : -1);
 }
 
-/* Starts of several calls, armed and not, some after a rest that disarms. Each rank has an order of its own and waits for the
- * first call at once: its programs may be behind others' on their engines, which wait for ranks that wait for this one. */
+/* Starts of several calls, armed and not, some after a pause that disarms. Each rank starts them in an order of its own, and waits
+ * for its first call at once. So the programs of that call may be queued behind programs that wait for other ranks, which wait
+ * for this rank. */
 static void starts(rank_t *r)
 {
     dma_channel_t *ch[3];
@@ -294,8 +295,8 @@ START_TEST(refusals)
 }
 END_TEST
 
-/* A machine whose engines do not have all the packets that their generation should: what the self-test finds to kill its
- * queue is not used, and the rest works. */
+/* A machine whose engines lack packets that their generation should have. A packet that kills its queue in the self-test is not
+ * used, and the rest works. */
 START_TEST(packets_that_are_not_there)
 {
     job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX90A, 2, all_operations, (thunk_options_t){.left = true});
@@ -397,8 +398,8 @@ START_TEST(armed_queues_that_fault)
 }
 END_TEST
 
-/* An armed run may stand still for as long as a rank has not started it, however long the others wait; not after that, even
- * if no driver says that anything is wrong. */
+/* An armed run may stand still until the last rank has started it, however long the others wait. If it stands still after that,
+ * this is an error, even if the driver reports none. */
 static void standing_still(rank_t *r)
 {
     call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
@@ -525,8 +526,8 @@ static void wait_in_vain(rank_t *r, dma_channel_t *ch, _Atomic int *flag)
     must(r, atomic_load(flag) == -1, "no error");
 }
 
-/* One rank waits for another and fails; then that one comes after all. It is refused, and wakes nobody up: what the engines
- * would move is not theirs any more. */
+/* One rank waits for another one and fails. Then the other one comes after all. It is refused, and lets no program go: the engines
+ * must not move these buffers any more. */
 static void too_late(rank_t *r)
 {
     call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = 3000, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};

@@ -1,6 +1,6 @@
 /*
- * Faults of a GPU, as ROCr reports them: which are taken for ours, what is said about them, and that a process that nobody
- * tells does not wait for ever.
+ * Faults of a GPU, as ROCr reports them: which of them the engine takes for its own, what it says about them, and that a process
+ * to which no fault is reported does not wait for ever.
  */
 #include <signal.h>
 #include <stdio.h>

@@ -326,8 +326,8 @@ START_TEST(long_exchanges)
 }
 END_TEST
 
-/* Where a POLL may end early there is none: what depends on a copy is not built before the CPU has seen that it is over. The
- * memory in between is the program's, because others may come in between. */
+/* On GPUs where a POLL may end early, programs have none: packets that depend on a copy are not built before the CPU has seen the
+ * end of the copy. The temporary memory belongs to the program meanwhile, because other programs may run in between. */
 START_TEST(exchanges_without_polls)
 {
     static const struct {

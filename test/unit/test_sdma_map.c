@@ -160,8 +160,8 @@ START_TEST(two_bits_per_peer)
 }
 END_TEST
 
-/* Odd engines are not there: the three even ones of XGMI serve all seven peers, and an odd recommendation means the
- * even engine below. No queue is left to the driver's choice. */
+/* Odd engines do not exist on this machine: the three even ones of XGMI serve all seven peers, and a recommendation of an odd
+ * engine means the even one below. The driver chooses the engine of no queue. */
 START_TEST(even_engines_only)
 {
     job_t j = job("mi308x");

@@ -248,8 +248,9 @@ START_TEST(busy_where_work_is_left)
 }
 END_TEST
 
-/* A queue of the self-test is late, not stuck: what it does then, beside the trial of the next packet, it does in memory that
- * is still there and that nobody else uses, and at the end nothing is left. The packet that was tried on it is not used, the others are. */
+/* A queue of the self-test is late and not stuck, and moves on during the trial of the next packet. The memory that it uses is
+ * still there then, and nothing else uses it. At the end nothing is left. The packet that was tried on this queue is not used;
+ * the others are. */
 START_TEST(late_in_the_self_test)
 {
     static const struct {

@@ -1,6 +1,6 @@
 /*
  * Copies between shapes as packets, on the emulated engine: which packets they become, that the bytes arrive, that those
- * between them stay, and that no two packets race. The ring is small, so lowering stops and goes on all the time.
+ * between them stay, and that no two packets race. The ring is small, so lowering stops and continues often.
  *
  *   BENCH_GPU(0)   source; memory in between at TEMP       BENCH_GPU(1)   destination      BENCH_HOST   words
  */
@@ -57,8 +57,8 @@ static void begin(uint64_t seed)
     memset(seen, 0, sizeof(seen));
 }
 
-/* What keeps steps through memory in between apart: a fence, and right behind it a wait for that value and no other. The
- * engine here would be content with the fence. */
+/* Steps through temporary memory are separated by a fence and, right behind it, a wait for the value of this fence. The emulated
+ * engine would keep the order with the fence alone, so the packets are read. */
 static void check_drain(const sdma_packet_t *fence, const sdma_packet_t *poll)
 {
     ck_assert_int_eq(fence->kind, SDMA_FENCE);

@@ -1,6 +1,6 @@
 /*
- * Signs of life of an engine that are lost, late, or there twice: what goes on, what ends with an error, and what is left. And
- * whose a fault is while copies are in flight of which the read pointers know nothing.
+ * Completions of an engine that are lost, late, or there twice: which runs continue, which end with an error, and what is left.
+ * And which communicator a fault belongs to while copies are in flight that the read pointers have passed.
  */
 #include <string.h>
 #include <unistd.h>
@@ -153,8 +153,8 @@ START_TEST(fault_before_the_start)
 }
 END_TEST
 
-/* A queue has done its part of a run and waits for the next, while another is still at work: it may do so for any time, and is
- * not nudged. Then it counts as one that stands still only from the next start on. */
+/* A queue has done its part of a run and waits for the next run, while another queue is still at work. It may wait for any time,
+ * and its doorbell is not rung again. The time for which it stands still counts from the next start on. */
 START_TEST(waits_for_the_next_run)
 {
     _Atomic uint32_t *line;

@@ -1,9 +1,11 @@
 /*
  * Times of streams (engine/stream/stamps.h) on the fake runtime, whose clock the test can move on: when a stream gets to its
- * copies and has done them, over hours and over pauses; whole collectives whose traces have them; calls of the runtime that
- * fail; and that a communicator without a trace makes no timed event.
+ * copies and has done them, over hours and over pauses; how it is related to the clock of the processor; whole collectives whose
+ * traces have them, and in which streams that wake up late are seen to do so; calls of the runtime that fail; and that a
+ * communicator without a trace makes no timed event.
  */
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +16,7 @@
 #include "libgpu_fake_internal.h"
 #include "libstream.h"
 #include "libunit.h"
-#include "trace/file.h"
+#include "tools/trace/trace.h"
 
 /* ---- the clock ---- */
 
@@ -136,6 +138,57 @@ START_TEST(a_time_that_is_not_told)
 }
 END_TEST
 
+/* The clock of the fake's devices is that of the processor and what the test has added. So it is known where a moment lies. */
+static void relate(dma_gpu_moment_t *moment)
+{
+    while (!dma_stream_clock_relate(&tick_clock, rt, streams[DMA_STREAM_PUSHES], moment)) {
+        sched_yield(); /* the machine is too busy to reach an event in time */
+    }
+}
+
+START_TEST(moments)
+{
+    uint64_t last = 0;
+
+    begin();
+    for (int i = 0; i < 20; i++) {
+        dma_gpu_moment_t moment;
+        uint64_t before = dma_trace_now();
+        double at;
+
+        relate(&moment);
+        at = tick_clock.zero->ns + 10.0 * (double)moment.ticks - tick_clock.zero_ns - 2e5 * i;
+        ck_assert_uint_ge(moment.earliest, before);
+        ck_assert_uint_le(moment.earliest, moment.latest);
+        ck_assert_uint_le(moment.latest, dma_trace_now());
+        /* ticks are whole numbers, and the fake's times are floats of milliseconds */
+        ck_assert_double_ge(at, (double)moment.earliest - 200);
+        ck_assert_double_le(at, (double)moment.latest + 200);
+        ck_assert_uint_ge(moment.ticks, last + (i ? 19980 : 0));
+        last = moment.ticks;
+        fake_gpu_pass(2e5);
+    }
+    end(0);
+}
+END_TEST
+
+/* A burst that is not complete gives no moment, and the clock goes on. */
+START_TEST(moments_that_fail)
+{
+    static const char *const calls[] = {"event_create_timed", "event_record", "event_elapsed"};
+    dma_gpu_moment_t moment;
+    uint64_t ticks[2];
+
+    begin();
+    relate(&moment);
+    fake_gpu_fail(calls[_i], 0, DMA_ERR_ENGINE);
+    ck_assert(!dma_stream_clock_relate(&tick_clock, rt, streams[DMA_STREAM_PUSHES], &moment));
+    ck_assert(run(DMA_STREAM_PUSHES, 1e3, ticks));
+    relate(&moment);
+    end(_i == 0);
+}
+END_TEST
+
 /* ---- in a trace ---- */
 
 enum { CALLS = 12, BYTES = 4096 };
@@ -248,6 +301,65 @@ START_TEST(traces_have_them)
 }
 END_TEST
 
+enum { ASLEEP_US = 50000 };
+
+static void sleepy_body(rank_t *r)
+{
+    uint8_t *send = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BYTES);
+    uint8_t *recv = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BYTES * (size_t)r->n);
+    dma_side_t to = data_buffer(recv, BYTES), from = data_buffer(send, BYTES);
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    for (int i = 0; i < CALLS; i++) {
+        fake_gpu_sleep(r->rank, i ? ASLEEP_US : 0); /* the first call binds the engine, which finds its moment */
+        must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "call %d", i);
+    }
+    threads_barrier(r);
+    fake_gpu_free(send);
+    fake_gpu_free(recv);
+}
+
+/* The stream of the pushes sleeps before each call except the first one, and wakes up ASLEEP_US after it gets its work, or later.
+ * What coll_dma_trace makes of the files shows that, as exactly as it says, although the calls alone do not show it. */
+START_TEST(late_streams_are_seen)
+{
+    job_t job = traced_job("echo", true);
+    char *dir = folder;
+    trace_messages_t messages;
+    trace_set_t set;
+    int close = 0;
+
+    job.body = sleepy_body;
+    threads_run(&job);
+    ck_assert(trace_read(&set, &dir, 1) && trace_match(&set, &messages));
+    ck_assert_uint_eq(set.n, 3);
+    for (size_t f = 0; f < set.n; f++) {
+        /* the first call finds its stream awake; the clocks are not related by it */
+        set.files[f].comms[0].calls[0].ended = false;
+    }
+    trace_compute_phases(&set, &messages);
+    for (size_t f = 0; f < set.n; f++) {
+        ck_assert(set.files[f].has_ticks);
+        ck_assert_uint_eq(set.files[f].comms[0].ncalls, CALLS);
+        close += set.files[f].tick_error < 500 * ASLEEP_US; /* half of ASLEEP_US is what the calls alone give */
+        for (size_t i = 1; i < set.files[f].comms[0].ncalls; i++) {
+            const trace_call_t *call = &set.files[f].comms[0].calls[i];
+
+            ck_assert(call->ticks.last != 0);
+            ck_assert_double_ge(
+                (double)(trace_tick_time(&set.files[f], (uint64_t)call->ticks.first) - call->submit.first),
+                1e3 * ASLEEP_US - set.files[f].tick_error - 200);
+        }
+        ck_assert_int_eq(unlink(set.files[f].path), 0);
+    }
+    ck_assert_int_gt(close, 0); /* on a busy machine the events of a rank may not be reached in time */
+    trace_messages_free(&messages);
+    trace_free(&set);
+    ck_assert_int_eq(rmdir(folder), 0);
+    fake_gpu_stop();
+}
+END_TEST
+
 START_TEST(traces_without_them)
 {
     static const char *const calls[] = {"event_create_timed", "event_record", "event_elapsed", NULL};
@@ -288,7 +400,10 @@ int main(void)
     unit_test(suite, nothing_is_left_over, 20);
     unit_loop(suite, failures_end_it, 0, 2, 20);
     unit_test(suite, a_time_that_is_not_told, 20);
+    unit_test(suite, moments, 20);
+    unit_loop(suite, moments_that_fail, 0, 3, 20);
     unit_loop(suite, traces_have_them, 0, 3, 60);
+    unit_test(suite, late_streams_are_seen, 60);
     unit_loop(suite, traces_without_them, 0, 4, 60);
     unit_test(suite, no_trace_no_events, 60);
     return unit_main(suite);

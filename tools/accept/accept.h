@@ -29,9 +29,9 @@
 #include "engine/sdma/topology.h"
 
 #define ACCEPT_TEXT      160
-#define ACCEPT_GPUS      64 /* bits of a mask; the largest node has as many, in partitions */
+#define ACCEPT_GPUS      64 /* bits of a mask; the largest node has as many GPUs, if each is partitioned */
 #define ACCEPT_PROVIDERS 3
-#define ACCEPT_LIMIT     8 /* times as long may a whole check take, and a GPU that the driver resets */
+#define ACCEPT_LIMIT     8 /* times the limit of an answer: for a whole check, and for a reset by the driver */
 
 typedef struct accept_options {
     const char *sysfs;
@@ -123,7 +123,7 @@ typedef enum accept_end {
     ACCEPT_STUCK,  /* it cannot even be killed */
 } accept_end_t;
 
-/* Runs a check in a child, at most for so many seconds. `answer` has a text unless it passed. */
+/* Runs a check in a child, which is ended after this time. `answer` has a text unless the check passed. */
 accept_end_t accept_run(void (*check)(const accept_task_t *task, accept_answer_t *answer), const accept_task_t *task,
                         double seconds, accept_answer_t *answer);
 
@@ -132,7 +132,7 @@ void accept_check_queues(const accept_task_t *task, accept_answer_t *answer);
 void accept_check_copy(const accept_task_t *task, accept_answer_t *answer);
 void accept_check_link(const accept_task_t *task, accept_answer_t *answer);
 void accept_check_packet(const accept_task_t *task, accept_answer_t *answer);
-/* A copy of ROCr's own to the GPU and back: whether the GPU works at all. */
+/* Copies to the GPU and back by ROCr itself, to see whether the GPU works at all. */
 void accept_check_runtime(const accept_task_t *task, accept_answer_t *answer);
 
 /* ---- for the checks: ROCr, and memory of GPUs ---- */
@@ -145,8 +145,8 @@ uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user
 /* ---- the kernel's log ---- */
 
 void accept_kernel_open(accept_kernel_t *kernel, const char *path);
-/* Reads what the kernel has written since the last time. Whether a line says that a GPU has faulted, hung or been reset:
- * then `line` has it. */
+/* Reads what the kernel has written since the last time. True if a line says that a GPU has faulted, hung or been reset. Then
+ * `line` is this line. */
 bool accept_kernel_read(accept_kernel_t *kernel, char line[ACCEPT_TEXT]);
 
 /* ---- the parent ---- */
@@ -184,12 +184,13 @@ void accept_temporary(const char *name, char path[ACCEPT_PATH]);
 
 void accept_job_add(accept_job_t *job, const char *arg);
 bool accept_job_start(accept_job_t *job);
-/* Reads what jobs say until all have ended, or, with `text`, until the first has said that. Jobs that take longer are ended. */
+/* Reads the output of jobs until all have ended, or, with `text`, until the first job has printed this text. Jobs that take
+ * longer are ended. */
 void accept_job_wait(accept_job_t *const *jobs, unsigned n, const char *text, double seconds);
 
-/* Whether the record can be written later; otherwise says why. */
+/* Whether the record can be written later. If not, it says why. */
 bool accept_save_begin(accept_t *a);
-/* Writes what is known so far. What is doubted is written as failed: so it stays if the node goes down. */
+/* Writes what is known so far. `doubted` is written as failed. So it stays failed if the node goes down. */
 bool accept_save(accept_t *a);
 /* Writes what has been proven so far into another file, for jobs of this program. */
 bool accept_save_for_jobs(accept_t *a, const char *path);

@@ -9,7 +9,7 @@
 #include "engine/sdma/trial.h"
 #include "tools/accept/accept.h"
 
-#define HOLD_SECONDS 500e-6 /* how long a POLL is watched, which sometimes ends early on some GPUs: */
+#define HOLD_SECONDS 500e-6 /* how long a POLL is watched; on some GPUs a POLL sometimes ends early: */
 #define ROUNDS       100    /* and how often, here and on each link */
 #define LINK_ROUNDS  20
 

@@ -23,7 +23,7 @@ static void child(void (*check)(const accept_task_t *, accept_answer_t *), const
         _exit(1);
     }
     close(to);
-    /* A check that failed may have left a queue that waits: nothing of it is released here, as if it were killed. */
+    /* A check that failed may have left a queue that waits. So nothing of it is released here, as if the process were killed. */
     if (!answer.passed) {
         _exit(0);
     }

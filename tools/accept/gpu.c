@@ -104,7 +104,7 @@ typedef struct copier {
 static const dma_gpu_symbol_t symbols[] = {
     {"hsa_signal_create", true}, {"hsa_signal_wait_scacquire", true}, {"hsa_amd_memory_async_copy", true}};
 
-/* Without end if the GPU does not copy: the parent has a limit. */
+/* This never ends if the GPU does not copy. The parent has a time limit. */
 static bool copy(const copier_t *c, dma_rocr_handle_t agent, void *dst, const void *src)
 {
     dma_rocr_handle_t signal;

@@ -123,7 +123,7 @@ static bool turn(accept_job_t *const *jobs, unsigned n)
     return left;
 }
 
-/* mpirun ends its processes if it is asked to; if it does not, they notice that it is gone. */
+/* mpirun ends its processes if it is asked to. If it does not, the processes notice that it is gone. */
 static void kill_all(accept_job_t *const *jobs, unsigned n)
 {
     double until = dma_now() + TERM_SECONDS;

@@ -1,6 +1,6 @@
 /*
- * Writing the record: what the file has of other nodes or other keys stays, and each key that was tried here gets one
- * section for this host, with what all GPUs of this key say together.
+ * Writing the record. Sections of other nodes or other keys stay in the file. Each key that was tried here gets one section for
+ * this host. It has the results of all GPUs of this key together.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static bool is_key(const dma_record_key_t *a, const dma_record_key_t *b)
            !strcmp(a->rocr, b->rocr) && !strcmp(a->provider, b->provider);
 }
 
-/* Whether something was tried with this subject: then its key is known. */
+/* Whether something was tried with this subject. Only then its key is known. */
 static bool is_tried(const accept_subject_t *s)
 {
     return s->key.provider[0];
@@ -128,8 +128,8 @@ static void print_all(const accept_t *a, const dma_record_t *old, FILE *to)
     }
 }
 
-/* Writes a new file and puts it in the place of the old one, so that jobs never see a part of it. It is on the disk before a
- * packet is tried that may end this node. */
+/* Writes a new file and puts it in the place of the old one, so that jobs never see a part of it. It is on the disk before a packet
+ * is tried that may take this node down. */
 static bool replace(accept_t *a, const dma_record_t *old, const char *record)
 {
     char path[PATH];

@@ -8,8 +8,8 @@
  *     timestamp, strides, broadcast, swap, poll, prelaunch     each packet that is not known to work everywhere
  *
  * After a failure, a copy of ROCr's own shows whether the GPU still works. If it does not, nothing more is tried. A packet
- * that has hung is not tried again, on no GPU and with no provider. Before each packet the record is written, and says that it
- * failed: so it does if the node does not survive.
+ * that has hung is not tried again on any GPU or with any provider. Before each packet is tried, the record is written and says
+ * that the packet failed. So the record is right if the node does not survive.
  */
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /*
  * Stage 2: collectives under mpirun, with one rank on each GPU. The jobs read a record of what is proven so far, as users'
- * jobs will, and use nothing else. What goes wrong here is taken out of the record. While programs wait in queues of jobs
- * that are killed, the record says that this failed: so it does if the node does not survive.
+ * jobs will, and use nothing else. A feature that fails here is taken out of the record. While programs wait in queues of jobs
+ * that are killed, the record says that this failed. So the record is right if the node does not survive.
  *
  *     pcpy, b2b, bcst, swap, halves    all forms with checked data, by each variant, with nothing armed
  *     types                            datatypes with gaps
@@ -366,7 +366,7 @@ static void check_armed(stage_t *s)
     accept_save(s->a);
 }
 
-/* So many jobs that engines have not enough queues. Then they share queues, or go through the host. */
+/* Runs so many jobs at once that the engines do not have enough queues. Then jobs share queues, or go through the host. */
 static void check_full(stage_t *s)
 {
     static const request_t full = {.name = "full",
@@ -504,7 +504,7 @@ static bool split_mpirun(stage_t *s)
     return n > 0;
 }
 
-/* The GPUs of the job, if it is not given all of them. ROCr numbers them in the kernel's order. */
+/* The GPUs of the job, if it does not get all of them. ROCr numbers them in the kernel's order. */
 static void choose_gpus(stage_t *s)
 {
     size_t used = (size_t)snprintf(s->gpus_text, sizeof(s->gpus_text), "ROCR_VISIBLE_DEVICES=");

@@ -7,7 +7,7 @@
  *     types            the same with rows that have gaps between them
  *     again N          N starts of a persistent all-gather, some after a pause, in which its armed programs are revoked
  *     die              every process is killed while programs are armed
- *     hold FILE        programs are armed, nobody calls MPI, until FILE is gone
+ *     hold FILE        programs are armed, and no rank calls MPI until FILE is gone
  *     time COLLECTIVES REPEATS BYTES...
  *                      prints lines "accept: time FORM COLLECTIVE BYTES US" with the median of the slowest rank's times;
  *                      COLLECTIVES: a string of the letters g (all-gather in place), a (all-to-all), x (in place)
@@ -242,7 +242,7 @@ static void mode_types(void)
     HIP(hip.free(recv));
 }
 
-/* Programs are armed; then everybody dies, or waits until a file is gone. */
+/* Programs are armed. Then all processes are killed, or they wait until a file is gone. */
 static void mode_armed(const char *file)
 {
     char *send = device_memory((size_t)SMALL * (size_t)ranks), *recv = device_memory((size_t)SMALL * (size_t)ranks);

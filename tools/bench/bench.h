@@ -104,9 +104,9 @@ typedef struct bench_call {
 /* Codes of MPI. */
 bool bench_is_persistent(const bench_operation_t *op); /* needs bench_call_init */
 int bench_call_init(bench_call_t *call);
-int bench_call_start(bench_call_t *call);               /* non-blocking and persistent calls */
-int bench_call_run(bench_call_t *call);                 /* whole; in a queue: without the wait of the host */
-int bench_call_settle(const bench_operation_t *op);     /* in a queue: waits for all calls */
+int bench_call_start(bench_call_t *call);           /* non-blocking and persistent calls */
+int bench_call_run(bench_call_t *call);             /* whole; in a queue: without the wait of the host */
+int bench_call_settle(const bench_operation_t *op); /* in a queue: waits for all calls */
 
 /* ---- whose calls ---- */
 

@@ -63,7 +63,8 @@ const char *queue_open(const bench_t *b)
     if (b->device && !make_stream()) {
         return "the runtime makes no stream";
     }
-    return mpix.init(&mpix.queue, type, b->device ? &mpix.stream : NULL) == MPI_SUCCESS ? NULL : "MPIX_Queue_init has failed";
+    return mpix.init(&mpix.queue, type, b->device ? &mpix.stream : NULL) == MPI_SUCCESS ? NULL
+                                                                                        : "MPIX_Queue_init has failed";
 }
 
 void queue_close(void)

@@ -31,6 +31,7 @@ static bool is_event(const dma_trace_event_t *e)
     case DMA_TRACE_CORES:
     case DMA_TRACE_STAMP:
     case DMA_TRACE_EARLY:
+    case DMA_TRACE_MOMENT:
         return is_time(e->at) && is_time(e->a) && is_time(e->b);
     default:
         return e->kind != DMA_TRACE_NONE && e->kind < DMA_TRACE_KINDS && is_time(e->at);

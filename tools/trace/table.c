@@ -167,6 +167,19 @@ static unsigned long long unnumbered_comms(const trace_set_t *set)
     return most;
 }
 
+/* How exactly the clocks of engines are related to their hosts', in microseconds: the worst of all. Negative: there is none. */
+static double engine_clock_error(const trace_set_t *set)
+{
+    double most = -1;
+
+    for (size_t i = 0; i < set->n; i++) {
+        const trace_file_t *file = &set->files[i];
+
+        most = file->has_ticks && file->tick_error > most ? file->tick_error : most;
+    }
+    return most < 0 ? most : most / 1e3;
+}
+
 void trace_print_table(const trace_set_t *set, const trace_table_t *table)
 {
     printf("%-12s %-8s %-16s %5s %10s %7s %10s  %9s %9s %9s %9s %9s\n", "operation", "by", "variant", "ranks", "bytes",
@@ -182,6 +195,10 @@ void trace_print_table(const trace_set_t *set, const trace_table_t *table)
            "its time "
            "by at most %.1f %%.\n",
            100 * table->worst);
+    if (engine_clock_error(set) >= 0) {
+        printf("The clocks of engines are known to %.1f us. So are `schedule` and `copy` by engines.\n",
+               engine_clock_error(set));
+    }
     if (table->failed || table->open) {
         printf("Not counted: %zu calls that have failed, %zu that have not ended.\n", table->failed, table->open);
     }
@@ -197,8 +214,12 @@ void trace_print_table(const trace_set_t *set, const trace_table_t *table)
 void trace_print_json(const trace_set_t *set, const trace_table_t *table)
 {
     printf("{\"version\":1,\"processes\":%zu,\"lost_events\":%llu,\"missing_communicators\":%llu,\"failed_calls\":%zu,"
-           "\"open_calls\":%zu,\n \"rows\":[",
+           "\"open_calls\":%zu,\n ",
            set->n, lost_events(set), unnumbered_comms(set), table->failed, table->open);
+    if (engine_clock_error(set) >= 0) {
+        printf("\"engine_clock_us\":%.3f,", engine_clock_error(set));
+    }
+    printf("\"rows\":[");
     for (size_t i = 0; i < table->n; i++) {
         const trace_row_t *r = &table->rows[i];
 

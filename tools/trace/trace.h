@@ -74,8 +74,9 @@ typedef struct trace_file {
     size_t ncomms;
     trace_call_t *calls; /* of all communicators */
     int64_t offset;
-    bool has_ticks; /* the next two are set: a time is tick_zero + tick_ns * ticks */
+    bool has_ticks; /* the next three are set: a time is tick_zero + tick_ns * ticks */
     double tick_ns, tick_zero;
+    double tick_error; /* ns: tick_zero is known to this */
 } trace_file_t;
 
 typedef struct trace_set {

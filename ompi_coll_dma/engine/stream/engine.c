@@ -479,6 +479,24 @@ static bool stream_stamps(dma_gpu_binding_t *handle, uint32_t prog, dma_gpu_stam
     return known;
 }
 
+static bool stream_moment(dma_gpu_binding_t *handle, dma_gpu_moment_t *moment)
+{
+    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_unit_t *unit = b->unit;
+    dma_gpu_scope_t scope;
+    bool known = false;
+
+    if (!b->stamps.rt || b->stamps.broken || pthread_mutex_trylock(&unit->lock)) {
+        return false;
+    }
+    if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
+        known = dma_stream_clock_relate(&unit->clock, unit->rt, unit->streams[DMA_STREAM_PUSHES], moment);
+        unit->rt->leave(&scope);
+    }
+    pthread_mutex_unlock(&unit->lock);
+    return known;
+}
+
 static dma_status_t stream_check(dma_gpu_binding_t *handle, const char **reason)
 {
     dma_stream_binding_t *b = binding_of(handle);
@@ -516,5 +534,6 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .advance = stream_advance,
     .needs_cpu = stream_needs_cpu,
     .stamps = stream_stamps,
+    .moment = stream_moment,
     .check = stream_check,
 };

@@ -13,6 +13,13 @@
  * The runtime says how far two events are apart, as a float in milliseconds: exact to 60 ns for a second, to 4 us for a minute.
  * So a unit's clock counts from an event that is near. The event in front of a run becomes that one if the last one is
  * RENEW_NS older. A pause without any run of S seconds shifts the clock by up to 0.06 us * S.
+ *
+ * Runs alone relate this clock badly to that of the host. An event is not reached before it was recorded, and its lines are not
+ * seen before it was reached; between the two bounds lie the waking up of the stream and all copies. If each run wakes up late,
+ * no bound shows it, and the middle between the bounds hides half of it. So the clocks are also related by bursts of events
+ * without copies. The first event of a burst wakes the stream up, and the core waits for it. The next ones are recorded at once
+ * behind each other: each of them is reached soon after it was recorded, which gives the close bound on one side. The core waits
+ * for the last one and does nothing else, which gives the close bound on the other side.
  */
 #ifndef DMA_STREAM_STAMPS_H
 #define DMA_STREAM_STAMPS_H
@@ -20,15 +27,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "engine/gpu.h"
 #include "gpu/runtime.h"
 
 /* The streams of a unit. */
 typedef enum dma_stream_which { DMA_STREAM_PUSHES, DMA_STREAM_OWN, DMA_STREAMS } dma_stream_which_t;
 
+enum { DMA_STREAM_BURST = 4 }; /* events */
+
 /* Of a unit, with its lock. */
 typedef struct dma_stream_clock {
     dma_gpu_event_t *zero; /* NULL: no time has been read yet */
     double zero_ns;
+    dma_gpu_event_t *burst[DMA_STREAM_BURST]; /* NULL: not made yet */
 } dma_stream_clock_t;
 
 /* Of a binding. */
@@ -41,6 +52,11 @@ typedef struct dma_stream_stamps {
 } dma_stream_stamps_t;
 
 void dma_stream_clock_destroy(dma_stream_clock_t *clock, const dma_gpu_runtime_t *rt);
+
+/* Relates the clock to that of the host by bursts on this stream, whose earlier work may still be in progress. In scope. False:
+ * there was no burst whose events could be made, recorded, reached in time and read. */
+bool dma_stream_clock_relate(dma_stream_clock_t *clock, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream,
+                             dma_gpu_moment_t *moment);
 
 static inline void dma_stream_stamps_init(dma_stream_stamps_t *stamps, const dma_gpu_runtime_t *rt, bool wanted)
 {
