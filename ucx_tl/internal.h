@@ -289,6 +289,9 @@ typedef struct dma_ucx_transports {
     bool tcp, other;
 } dma_ucx_transports_t;
 dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context);
+/* Where the kernel lists devices of InfiniBand, RoCE and what else is used by verbs; and whether there is one. */
+#define DMA_UCX_INFINIBAND "/sys/class/infiniband"
+bool dma_ucx_has_infiniband(const char *folder);
 /* From what ucp_context_print_info prints. The text is modified. */
 dma_ucx_transports_t dma_ucx_transports_parse(char *text);
 /* TCP interfaces that are not to be used. */

@@ -115,6 +115,16 @@ static void set_no_shared_memory(ucp_config_t *ucx)
     set(ucx, "TLS", "^sm");
 }
 
+/* UCX loads its modules for InfiniBand, and the libraries below them, whether there is a device or not: more than a megabyte and a
+ * millisecond of each process. The setting holds for all users of UCX in the process, until it ends; without a device they
+ * would find nothing either. */
+static void set_no_infiniband(ucp_config_t *ucx)
+{
+    if (!dma_ucx_has_infiniband(DMA_UCX_INFINIBAND)) {
+        set(ucx, "MODULES", "^ib,rdmacm");
+    }
+}
+
 static ucs_status_t create_context_with(const dma_ucx_t *net, const dma_ucx_transports_t *transports,
                                         const char *devices, ucp_context_h *context)
 {
@@ -134,6 +144,7 @@ static ucs_status_t create_context_with(const dma_ucx_t *net, const dma_ucx_tran
     }
     set_one_rail(ucx);
     set_no_shared_memory(ucx);
+    set_no_infiniband(ucx);
     if (devices) {
         set(ucx, "NET_DEVICES", devices);
     }

@@ -1,6 +1,7 @@
 /* The transports of a UCP context. */
 #include "internal.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,21 @@
 static const char *const local_transports[] = {"self/",     "sysv/",      "posix/",    "cma/",      "knem/",
                                                "xpmem/",    "cuda_copy/", "cuda_ipc/", "gdr_copy/", "rocm_copy/",
                                                "rocm_ipc/", "ze_copy/",   "ze_ipc/",   "ze_gdr/"};
+
+bool dma_ucx_has_infiniband(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    bool found = false;
+
+    while (dir && (entry = readdir(dir))) {
+        found = found || entry->d_name[0] != '.';
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    return found;
+}
 
 /* "tcp/eth0" of "resource 0 : md 0 dev 0 flags -- tcp/eth0", or NULL. Not every supported version of UCX has a query for
  * transports, but all can print them. */

@@ -13,7 +13,7 @@
 #include "device/device.h"
 #include "dma/copy.h"
 
-/* Turns of a call without a message in flight between two polls of the network, which may be system calls. */
+/* Turns of a call without a message in flight between two polls of the network, which may be system calls; a power of two. */
 #define LOCAL_TURNS 8
 
 /* Flags in the key of a kept plan, in bits that dma_sign leaves free. */
@@ -396,6 +396,7 @@ static dma_status_t post_exchange(dma_cluster_t *c, const dma_cluster_op_t *op)
 static dma_status_t progress_node_call(dma_cluster_t *c)
 {
     if (dma_comm_trylock(c->node_comm)) {
+        c->node_comm->turns = c->turns;
         dma_comm_advance(c->node_comm);
         dma_comm_watch(c->node_comm);
         c->call.node_position = dma_comm_position(c->node_comm);
@@ -481,7 +482,7 @@ static bool lanes_idle(const dma_cluster_t *c)
  * other ranks may need what the network still has to send. */
 static void progress_network(dma_cluster_t *c)
 {
-    if (!lanes_idle(c) || ++c->call.local_turns % LOCAL_TURNS == 0) {
+    if (dma_turns_count(&c->call.local_turns, lanes_idle(c) ? c->turns : LOCAL_TURNS, LOCAL_TURNS)) {
         c->net_ops->progress(c->net);
     }
 }
@@ -568,6 +569,7 @@ dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
         dma_comm_count(comm, DMA_COUNT_calls_nodes);
         dma_comm_count(comm, DMA_COUNT_NET_VARIANT + c->call.plan->variant);
     }
+    c->turns = comm->turns;
     status = advance_call(c);
     if (status == DMA_OK) {
         dma_cluster_end_call(c);

@@ -333,7 +333,9 @@ struct dma_cluster {
     dma_cluster_call_t call;
     dma_lane_t lanes[2];      /* DMA_LANE_SEND, DMA_LANE_RECV */
     dma_task_t *running_task; /* the task of the current call */
-    unsigned watch_turns;     /* turns without progress */
+    unsigned turns;           /* dma_comm_t.turns of the communicator */
+    unsigned watch_turns;     /* turns without progress, */
+    unsigned polled_turns;    /* and how many there were at the last poll of notices */
     uint64_t filled,
         overlapped; /* pieces copied into slots; those among them that were copied while others were in flight */
 };

@@ -6,9 +6,9 @@
 #include "cluster/cluster.h"
 #include "cluster/relay.h"
 
-#define POLL_TURNS              32 /* turns of a wait between two polls of notices and poison */
+#define POLL_TURNS              32 /* turns of a wait between two polls of notices and poison; a power of two, */
 #define PROGRESS_TURNS          8  /* turns of a wait between two runs of the progress engine */
-#define POLLS_PER_PROCESS_CHECK 64 /* polls between two checks whether the processes of the node exist */
+#define POLLS_PER_PROCESS_CHECK 64 /* and so are the polls between two checks whether the processes of the node exist */
 
 static bool cluster_serves(const dma_comm_config_t *config)
 {
@@ -100,7 +100,7 @@ static dma_status_t check_node(dma_cluster_t *c)
     dma_status_t poison = node_comm_error(node_comm);
 
     if (node_comm && c->running_task && poison == DMA_OK &&
-        c->watch_turns % (POLL_TURNS * POLLS_PER_PROCESS_CHECK) == 0 &&
+        dma_turns_passed(c->polled_turns, c->watch_turns, POLL_TURNS * POLLS_PER_PROCESS_CHECK) &&
         dma_window_find_dead(&node_comm->window, dma_comm_current(node_comm)) >= 0) {
         poison = DMA_ERR_PEER;
     }
@@ -131,13 +131,18 @@ static void cluster_watch(dma_comm_t *comm)
     bool setting_up_channel = comm->state == DMA_COMM_SETUP && c->primary != c;
     dma_status_t status;
 
-    if ((comm->state != DMA_COMM_READY && !setting_up_channel) || ++c->watch_turns % POLL_TURNS) {
+    if (comm->state != DMA_COMM_READY && !setting_up_channel) {
+        return;
+    }
+    c->watch_turns += comm->turns;
+    if (!dma_turns_passed(c->polled_turns, c->watch_turns, POLL_TURNS)) {
         return;
     }
     if ((status = cluster_poll_notices(comm)) != DMA_OK) {
         dma_comm_fail(comm, status, "another rank of %s has failed or is gone: %s", comm->text,
                       dma_status_name(status));
     }
+    c->polled_turns = c->watch_turns;
 }
 
 static bool cluster_may_report(dma_comm_t *comm)
@@ -212,11 +217,11 @@ static void cluster_proc_destroy(dma_proc_t *proc)
  * run in every turn. */
 static void cluster_pause(dma_comm_t *comm, dma_pause_t *pause, unsigned turn)
 {
-    if (turn % PROGRESS_TURNS == PROGRESS_TURNS - 1) {
+    bool yield = comm->proc->params.yield;
+
+    if (turn % PROGRESS_TURNS == PROGRESS_TURNS - 1 || (yield && dma_pause(pause))) {
         comm->host->progress();
-    } else if (comm->proc->params.yield) {
-        dma_pause(pause);
-    } else {
+    } else if (!yield) {
         dma_cpu_pause();
     }
 }

@@ -33,6 +33,7 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
         return DMA_ERR_NOMEM;
     }
     comm->proc = proc;
+    comm->turns = 1;
     comm->host = proc->host;
     comm->handle = config->handle;
     comm->rank = config->rank;

@@ -211,6 +211,7 @@ struct dma_comm {
     bool is_active;
     dma_comm_t *next_polled;
     bool is_polled;
+    unsigned turns;   /* for how many turns the present look stands: dma_pause_t.turns and one */
     unsigned watched; /* turns since the oldest task changed */
     uint64_t watched_seq;
     double since, dead_checked;

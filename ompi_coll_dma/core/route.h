@@ -66,7 +66,7 @@ struct dma_route {
     void (*stop)(dma_comm_t *comm, dma_status_t status);
 
     /* Evidence of failure: these call dma_comm_fail. `watch` runs in the turns of a wait in which nothing has completed: in
-     * those whose number, from 1 in each wait, has no bit of watch_mask. `watch_clock` runs seldom and gets the time. */
+     * those that begin a next watch_mask + 1 turns (a power of two) of the wait. `watch_clock` runs seldom and gets the time. */
     void (*watch)(dma_comm_t *comm);
     unsigned watch_mask;
     void (*watch_clock)(dma_comm_t *comm, double now);

@@ -18,7 +18,9 @@
 #define SPIN_TURNS  400   /* looks before the first progress: some microseconds */
 #define YIELD_TURNS 8     /* looks between two progress calls where each look yields */
 #define LONG_TURNS  10000 /* after so many turns a wait is no longer short */
-#define CLOCK_TURNS 128   /* turns between two looks at the clock */
+#define CLOCK_TURNS 128   /* turns between two looks at the clock; a power of two */
+#define LOW_TURNS                                                                                                      \
+    8 /* Open MPI runs callbacks of low priority, UCX's among them, in one of so many calls of its progress */
 
 dma_wait_t dma_comm_waits_for(const dma_comm_t *comm)
 {
@@ -106,6 +108,7 @@ static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
 void dma_comm_watch(dma_comm_t *comm)
 {
     uint64_t oldest = comm->head ? comm->head->run.seq : 0;
+    unsigned before;
 
     if (!comm->head && comm->state != DMA_COMM_SETUP) {
         if (comm->attached && comm->attached->expire) {
@@ -119,12 +122,23 @@ void dma_comm_watch(dma_comm_t *comm)
         comm->since = 0;
         comm->warned = false;
     }
-    comm->watched++;
-    if (!(comm->watched & comm->route->watch_mask) && comm->route->watch) {
+    before = comm->watched;
+    comm->watched += comm->turns;
+    if (dma_turns_passed(before, comm->watched, comm->route->watch_mask + 1) && comm->route->watch) {
         comm->route->watch(comm);
     }
-    if (!has_failed(comm) && comm->watched % CLOCK_TURNS == 0) {
+    if (!has_failed(comm) && dma_turns_passed(before, comm->watched, CLOCK_TURNS)) {
         watch_clock(comm);
+    }
+}
+
+/* After a pause that stands for several turns, so that what they would have run has run. */
+static void progress_after(dma_comm_t *comm, const dma_pause_t *pause)
+{
+    unsigned calls = pause->turns < LOW_TURNS ? 1 + pause->turns : LOW_TURNS;
+
+    for (unsigned i = 0; i < (comm->state == DMA_COMM_SETUP ? 1 : calls); i++) { /* a set-up exchanges messages only */
+        comm->host->progress();
     }
 }
 
@@ -134,7 +148,7 @@ static void pause_wait(dma_comm_t *comm, dma_pause_t *pause, unsigned turn)
     /* before the end of the set-up nobody knows whether ranks share cores */
     if (comm->state == DMA_COMM_SETUP || comm->oversubscribed) {
         if (dma_pause(pause) || turn % YIELD_TURNS == YIELD_TURNS - 1) {
-            comm->host->progress();
+            progress_after(comm, pause);
         }
     } else if (comm->route->pause) {
         comm->route->pause(comm, pause, turn);
@@ -160,13 +174,16 @@ uint64_t dma_comm_position(const dma_comm_t *comm)
 static void look(dma_comm_t *comm, dma_pause_t *pause)
 {
     if (dma_comm_trylock(comm)) {
+        comm->turns = 1 + pause->turns;
         dma_comm_advance(comm);
         dma_comm_watch(comm);
         if (pause->since) {
             dma_pause_moved(pause, dma_comm_position(comm));
         }
+        comm->turns = 1;
         dma_comm_unlock(comm);
     }
+    pause->turns = 0;
 }
 
 dma_status_t dma_task_wait(dma_task_t *task)

@@ -10,7 +10,8 @@
 #define YIELD_SECONDS  0.002  /* waits that yield do so for this time, and then sleep */
 #define SPIN_SECONDS   0.0001 /* waits that spin do so for this time if others use the core */
 #define SLEEP_PART     32     /* of the time waited */
-#define SLEEP_SECONDS  0.0002 /* at most */
+#define SLEEP_SECONDS  0.005  /* at most */
+#define TURN_SECONDS   0.0002 /* of a sleep count as a turn */
 #define JUDGE_SECONDS  0.01   /* between two judgements */
 #define SWITCHES_A_SEC 100    /* of this thread's processor time: a time slice is 3 to 6 ms; daemons cause fewer */
 
@@ -25,10 +26,11 @@ static double lasted(dma_pause_t *pause)
     return now - pause->since;
 }
 
-static bool sleep_part(double waited)
+static bool sleep_part(dma_pause_t *pause, double waited)
 {
     double part = waited / SLEEP_PART, seconds = part < SLEEP_SECONDS ? part : SLEEP_SECONDS;
 
+    pause->turns = (unsigned)(seconds / TURN_SECONDS);
     nanosleep(&(struct timespec){.tv_nsec = (long)(seconds * 1e9)}, NULL);
     return true;
 }
@@ -41,7 +43,7 @@ bool dma_pause(dma_pause_t *pause)
         sched_yield();
         return false;
     }
-    return sleep_part(waited);
+    return sleep_part(pause, waited);
 }
 
 static double seconds_of(const struct rusage *usage)
@@ -76,5 +78,5 @@ bool dma_pause_shared(dma_pause_t *pause)
 {
     double waited = lasted(pause);
 
-    return waited > SPIN_SECONDS && core_is_shared() && sleep_part(waited);
+    return waited > SPIN_SECONDS && core_is_shared() && sleep_part(pause, waited);
 }

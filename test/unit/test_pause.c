@@ -15,7 +15,11 @@ static _Thread_local bool faked;
 static _Thread_local double now, used, slept;
 static _Thread_local long switches;
 static _Thread_local unsigned yields, sleeps, judgements, yields_after_sleep;
-static _Atomic unsigned all_sleeps; /* of all threads */
+/* Turns that the sleeps, and the last one, stand for; calls of progress that belong to them. */
+static _Thread_local unsigned turns, last_turns, progress;
+static _Thread_local const dma_comm_t *waiting;
+static _Thread_local unsigned watched; /* its count of turns at the first sleep */
+static _Atomic unsigned all_turns;     /* of all threads */
 
 int __real_clock_gettime(clockid_t clock, struct timespec *t);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
@@ -37,9 +41,16 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 
 int __wrap_nanosleep(const struct timespec *t, struct timespec *left)
 {
-    sleeps++;
-    atomic_fetch_add(&all_sleeps, 1);
+    unsigned more;
+
     slept = (double)t->tv_sec + 1e-9 * (double)t->tv_nsec;
+    more = (unsigned)(slept / 0.0002);
+    watched = waiting && !sleeps ? waiting->watched : watched;
+    sleeps++;
+    last_turns = 1 + more;
+    turns += last_turns;
+    progress += more < 8 ? 1 + more : 8;
+    atomic_fetch_add(&all_turns, more);
     return faked ? 0 : __real_nanosleep(t, left);
 }
 
@@ -93,11 +104,65 @@ START_TEST(short_wait_yields_and_long_one_sleeps)
     now += 0.0011;
     ck_assert(dma_pause(&pause));
     slept_about(0.003 / 32);
+    now += 0.061;
+    ck_assert(dma_pause(&pause));
+    slept_about(0.064 / 32);
     now += 1;
     ck_assert(dma_pause(&pause));
-    slept_about(0.0002);
+    slept_about(0.005);
     ck_assert_uint_eq(yields, 2);
     real();
+}
+END_TEST
+
+/* How often a rank looks that waits for a second. Many on a core that look more often take all of its time. */
+START_TEST(long_wait_looks_seldom)
+{
+    dma_pause_t pause = {0};
+
+    fake(1000);
+    while (now < 1001) {
+        slept = 0;
+        now += dma_pause(&pause) ? slept : 0.0001;
+    }
+    ck_assert_uint_ge(sleeps, 200); /* none is longer than 5 ms */
+    ck_assert_uint_le(sleeps, 400);
+    ck_assert_uint_le(yields, 21);
+    real();
+}
+END_TEST
+
+/* ---- turns ---- */
+
+START_TEST(sleep_counts_as_turns)
+{
+    dma_pause_t pause = {0};
+
+    fake(1000);
+    dma_pause(&pause);
+    ck_assert_uint_eq(pause.turns, 0);
+    now += 0.003;
+    dma_pause(&pause);
+    ck_assert_uint_eq(pause.turns, 0);
+    now += 1;
+    dma_pause(&pause);
+    ck_assert_uint_ge(pause.turns, 24);
+    ck_assert_uint_le(pause.turns, 25);
+    real();
+}
+END_TEST
+
+START_TEST(multiples_are_passed)
+{
+    unsigned count = 0;
+
+    ck_assert(!dma_turns_count(&count, 7, 8));
+    ck_assert(dma_turns_count(&count, 1, 8));
+    ck_assert(!dma_turns_count(&count, 7, 8));
+    ck_assert(dma_turns_count(&count, 26, 8));
+    ck_assert_uint_eq(count, 41);
+    ck_assert(dma_turns_count(&count, 1, 1));
+    ck_assert(dma_turns_passed(UINT32_MAX, 0, 64)); /* the count begins anew */
 }
 END_TEST
 
@@ -207,18 +272,26 @@ static void late_rank(rank_t *r)
     threads_prepare(r, comm);
     comm->oversubscribed = true;
     threads_barrier(r);
-    atomic_store(&all_sleeps, 0);
+    atomic_store(&all_turns, 0);
     threads_barrier(r);
-    while (r->rank == 1 && atomic_load(&all_sleeps) < 6) {
+    while (r->rank == 1 && atomic_load(&all_turns) < 60) { /* 30 to 80 ms */
         usleep(1000);
     }
-    yields = sleeps = yields_after_sleep = 0;
+    yields = sleeps = yields_after_sleep = turns = progress = 0;
+    waiting = comm;
     must(r, dma_comm_run(comm, &call) == DMA_OK, "%s", dma_comm_reason(comm));
     must(r, all[0] == 0 && all[1] == 1, "wrong data");
-    /* the progress of libthreads yields once after each sleep */
-    must(r, r->rank || yields_after_sleep <= sleeps, "%u yields although nothing moves", yields_after_sleep);
+    if (r->rank == 0) {
+        /* the progress of libthreads yields once */
+        must(r, yields_after_sleep <= progress, "%u yields although nothing moves", yields_after_sleep);
+        must(r, yields_after_sleep >= progress, "%u calls of progress in %u turns", yields_after_sleep, turns);
+        /* the call ends in the last look */
+        must(r, comm->watched - watched >= turns - last_turns, "%u turns instead of %u", comm->watched - watched,
+             turns);
+    }
 }
 
+/* Then what it looks for at intervals is found no later than by a rank that does not sleep. */
 START_TEST(rank_that_waits_long_sleeps)
 {
     job_t job = threads_job(2, late_rank);
@@ -232,6 +305,9 @@ int main(void)
     Suite *suite = suite_create("pause");
 
     unit_test(suite, short_wait_yields_and_long_one_sleeps, 10);
+    unit_test(suite, long_wait_looks_seldom, 10);
+    unit_test(suite, sleep_counts_as_turns, 10);
+    unit_test(suite, multiples_are_passed, 10);
     unit_test(suite, wait_in_which_something_moves_is_short, 10);
     unit_test(suite, shared_core_is_seen, 10);
     unit_test(suite, kernel_is_asked_seldom, 10);

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "internal.h"
 #include "libunit.h"
@@ -141,6 +143,79 @@ START_TEST(shared_memory_only_if_the_user_says_so)
 }
 END_TEST
 
+/* ---- InfiniBand ---- */
+
+static __typeof__(ucp_config_modify) *config_modify;
+static char modules[64]; /* what UCX is told about them; "": nothing */
+
+static ucs_status_t note_modules(ucp_config_t *config, const char *name, const char *value)
+{
+    if (!strcmp(name, "MODULES")) {
+        snprintf(modules, sizeof(modules), "%s", value);
+    }
+    return config_modify(config, name, value);
+}
+
+static const char *modules_with(const char *name, const char *value)
+{
+    modules[0] = '\0';
+    create_with(name, value);
+    return modules;
+}
+
+/* A choice of the user is kept. */
+START_TEST(infiniband_only_where_there_is_a_device)
+{
+    const char *expected = dma_ucx_has_infiniband(DMA_UCX_INFINIBAND) ? "" : "^ib,rdmacm", *why;
+
+    ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
+    config_modify = dma_ucx_api.ucp_config_modify;
+    dma_ucx_api.ucp_config_modify = note_modules;
+    ck_assert_str_eq(modules_with("UCX_WARN_UNUSED_ENV_VARS", "n"), expected);
+    ck_assert_str_eq(modules_with("UCX_MODULES", "*"), "");
+    dma_ucx_api.ucp_config_modify = config_modify;
+}
+END_TEST
+
+/* Does a file of this process's memory have such a name? */
+static bool is_mapped(const char *name)
+{
+    FILE *maps = fopen("/proc/self/maps", "r");
+    char line[512];
+    bool found = false;
+
+    ck_assert(maps);
+    while (fgets(line, sizeof(line), maps)) {
+        found = found || strstr(line, name);
+    }
+    fclose(maps);
+    return found;
+}
+
+START_TEST(nothing_for_infiniband_is_loaded_in_vain)
+{
+    create_with("UCX_WARN_UNUSED_ENV_VARS", "n");
+    ck_assert(is_mapped("libucp"));
+    ck_assert(dma_ucx_has_infiniband(DMA_UCX_INFINIBAND) || !is_mapped("libuct_ib"));
+    ck_assert(dma_ucx_has_infiniband(DMA_UCX_INFINIBAND) || !is_mapped("librdmacm"));
+}
+END_TEST
+
+START_TEST(a_device_is_seen)
+{
+    char folder[] = "/tmp/coll-dma-infiniband.XXXXXX", device[64];
+
+    ck_assert(!dma_ucx_has_infiniband("/nowhere/infiniband"));
+    ck_assert(mkdtemp(folder));
+    ck_assert(!dma_ucx_has_infiniband(folder));
+    snprintf(device, sizeof(device), "%s/mlx5_0", folder);
+    ck_assert_int_eq(mkdir(device, 0700), 0);
+    ck_assert(dma_ucx_has_infiniband(folder));
+    ck_assert_int_eq(rmdir(device), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+END_TEST
+
 /* ---- probes ---- */
 
 /* This layer finds out whether a peer is alive, unless the user has told the kernel how to probe. */
@@ -245,6 +320,9 @@ int main(void)
     unit_test(suite, tells_how_many_processes_there_are, 10);
     unit_test(suite, small_messages_have_one_rail, 10);
     unit_test(suite, shared_memory_only_if_the_user_says_so, 20);
+    unit_test(suite, infiniband_only_where_there_is_a_device, 20);
+    unit_test(suite, nothing_for_infiniband_is_loaded_in_vain, 20);
+    unit_test(suite, a_device_is_seen, 20);
     unit_test(suite, the_kernel_probes_for_longer, 20);
     unit_test(suite, an_interface_is_excluded, 20);
     unit_test(suite, a_place_has_the_addresses_in_use, 10);
