@@ -20,8 +20,7 @@
 #define MPI_Allgather_init MPIX_Allgather_init
 #endif
 
-/* Rows of a rank, length of a row, columns of a rank. Larger values are for measurements. */
-#ifndef SIZES
+#ifndef SIZES /* rows, length of a row and columns of a rank; larger ones are for measurements */
 #define SIZES ROWS = 32, WIDTH = 64, COLUMNS = 48, PARTS = 4
 #endif
 enum { SIZES, TURNS = 10, WAYS = 3, BLOCK = ROWS * WIDTH, CHECKED = 20000 };

@@ -182,7 +182,7 @@ slow_engine() {
 slow_link() {
     rm -rf "$work/t"
     # shellcheck disable=SC2016 # for the inner shell
-    "$root/test/bed/bed" 3 -d 200 -t 200 -- bash -c '"$0" h2 loss 20; "$@"' "$root/test/bed/bed-ctl" mpirun -n 6 --map-by ppr:2:node \
+    "$root/test/bed/bed" 3 -d 200 -t 200 -- bash -c '"$0" h2 loss 100; "$@"' "$root/test/bed/bed-ctl" mpirun -n 6 --map-by ppr:2:node \
         --mca pml ob1 --mca coll dma --mca coll_dma_trace "$work/t" "$timed" 200 20000 >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
     "$trace" --ranks "$work/t" | tee "$work/table" &&
         awk '$2 ~ /^h[0-9]/ { slow[$2] += $12 } END { exit !(slow["h2"] > slow["h0"] && slow["h2"] > slow["h1"]) }' "$work/table"
