@@ -171,11 +171,38 @@ static dma_status_t copy(uint64_t dst, uint64_t src, uint64_t bytes)
     return status == DMA_OK ? stream_sync(stream) : status;
 }
 
+static dma_gpu_kind_t kind_of(uint64_t addr)
+{
+    dma_gpu_memory_t memory;
+
+    return dma_hip_query(addr, &memory) == DMA_OK ? memory.kind : DMA_GPU_UNKNOWN;
+}
+
+static bool is_on_host(dma_gpu_kind_t kind)
+{
+    return kind == DMA_GPU_HOST || kind == DMA_GPU_HOST_PINNED || kind == DMA_GPU_HOST_REGISTERED;
+}
+
+/* Where HIP 5.7.1 has to find out the direction itself, it takes an address inside of pinned or managed memory for the beginning
+ * of that memory. Then it copies other bytes, or refuses. */
+static hip_enum_t direction(uint64_t dst, uint64_t src)
+{
+    dma_gpu_kind_t to = kind_of(dst), from = kind_of(src);
+
+    if (is_on_host(from)) {
+        return is_on_host(to) ? HIP_MEMCPY_HOST_TO_HOST : HIP_MEMCPY_HOST_TO_DEVICE;
+    }
+    if (is_on_host(to)) {
+        return HIP_MEMCPY_DEVICE_TO_HOST;
+    }
+    return to == DMA_GPU_MANAGED || from == DMA_GPU_MANAGED ? HIP_MEMCPY_DEVICE_TO_DEVICE : HIP_MEMCPY_DEFAULT;
+}
+
 static dma_status_t copy2d_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t dst_pitch, uint64_t src,
                                  uint64_t src_pitch, uint64_t width, uint64_t height)
 {
-    return SUBMIT(stream, hipMemcpy2DAsync, ptr(dst), dst_pitch, ptr(src), src_pitch, width, height, HIP_MEMCPY_DEFAULT,
-                  stream->hip);
+    return SUBMIT(stream, hipMemcpy2DAsync, ptr(dst), dst_pitch, ptr(src), src_pitch, width, height,
+                  direction(dst, src), stream->hip);
 }
 
 static dma_status_t copy_loop(dma_gpu_stream_t *stream, const uint64_t *dst, const uint64_t *src, const uint64_t *bytes,
