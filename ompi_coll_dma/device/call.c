@@ -127,7 +127,7 @@ static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
     run->targets = dc->targets;
     run->shape = dma_device_sent_shape(task->device, task->in_place);
     run->binding = dc->binding;
-    run->parts = NULL; /* except of persistent calls with partitions (partitions.c) */
+    run->parts = NULL; /* except of persistent calls with partitions (parts.c) */
     return DMA_OK;
 }
 

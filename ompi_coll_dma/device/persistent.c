@@ -158,7 +158,7 @@ dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, voi
     return dma_device_sync_stream(comm, dc->start_call.rt, dc->start_call.device);
 }
 
-/* At most so many calls of a process are armed. One with partitions holds its place as long as it lives (partitions.c). */
+/* At most so many calls of a process are armed. One with partitions holds its place as long as it lives (parts.c). */
 static bool take_place(const dma_comm_t *comm)
 {
     if (comm->device->parts ||

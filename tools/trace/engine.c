@@ -12,7 +12,8 @@
  *
  * The closest bounds of all runs and moments are used, and the middle between them. Half their distance is the error. The rate
  * is 100 MHz, unless runs that are far apart show another rate: the clocks of hosts and engines differ by some millionths. The
- * middle between bounds that are far from each other moves by chance; such a move is no rate. Moments say nothing about the rate, because most are at the beginning of a job.
+ * middle between bounds that are far from each other moves by chance; such a move is no rate. Moments say nothing about the
+ * rate, because most are at the beginning of a job.
  */
 #include "tools/trace/trace.h"
 

@@ -15,8 +15,9 @@
  *     COND   FENCE the program's line := epoch
  *     FENCE  `ended` := epoch
  *
- * The trigger says that all ranks have started, so no engine writes to one that has not. Then nothing of the CPU is between the store that makes the last partition of a unit ready and the word that says to the receiver
- * that it has come. As no COND is inside of another, it does not matter whether an engine allows that.
+ * The trigger says that all ranks have started, so no engine writes to one that has not. Then nothing of the CPU is between the
+ * store that makes the last partition of a unit ready and the word that says to the receiver that it has come. As no COND is
+ * inside of another, it does not matter whether an engine allows that.
  *
  * How a program is taken back: parts_rest.c.
  */

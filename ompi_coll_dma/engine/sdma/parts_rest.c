@@ -1,5 +1,5 @@
 /*
- * The CPU's part of runs with partitions, whose programs parts.c makes: programs are taken back when an engine waits for too
+ * The CPU's part of runs with partitions, whose programs partitions.c makes: programs are taken back when an engine waits for too
  * long, and the CPU starts what is left.
  *
  * To take the program back, the CPU stores 0 into the go words. Then it turns words that are 0 to DMA_PARTS_RELEASED, by
