@@ -43,21 +43,10 @@ static char pattern(int rank, int round, size_t at)
 /* The lowest engine of the mask that KFD's files have for the link. */
 static uint32_t engine_for(int from, int to)
 {
-    for (int link = 0; link < MAX; link++) {
-        char path[PAGE], key[128];
-        unsigned long value, node = 0, mask = 0;
-        snprintf(path, sizeof path, "%s/nodes/%d/io_links/%d/properties", getenv("EMU_SYSFS"), from + 1, link);
-        FILE *file = fopen(path, "r");
-        while (file && fscanf(file, "%127s %lu", key, &value) == 2) {
-            node = strcmp(key, "node_to") == 0 ? value : node;
-            mask = strcmp(key, "recommended_sdma_engine_id_mask") == 0 ? value : mask;
-        }
-        if (file)
-            fclose(file);
-        if ((int)node == to + 1 && mask)
-            return (uint32_t)__builtin_ctzl(mask);
-    }
-    raw_fail("no link from GPU %d to GPU %d", from, to);
+    unsigned long mask = raw_recommended_engines(from, to);
+    if (!mask)
+        raw_fail("no link from GPU %d to GPU %d", from, to);
+    return (uint32_t)__builtin_ctzl(mask);
 }
 
 struct peer {

@@ -119,21 +119,8 @@ static void set(uint64_t *at, uint64_t value)
 /* The engine that the driver's files recommend, if it is one alone. */
 static int recommended(int from, int to)
 {
-    for (int link = 0; link <= MAX; link++) {
-        char path[PAGE], key[128];
-        unsigned long value, node = 0, mask = 0;
-        snprintf(path, sizeof path, "%s/nodes/%d/io_links/%d/properties", getenv("EMU_SYSFS"), from + 1, link);
-        FILE *file = fopen(path, "r");
-        while (file && fscanf(file, "%127s %lu", key, &value) == 2) {
-            node = strcmp(key, "node_to") == 0 ? value : node;
-            mask = strcmp(key, "recommended_sdma_engine_id_mask") == 0 ? value : mask;
-        }
-        if (file)
-            fclose(file);
-        if ((int)node == to + 1 && mask && !(mask & (mask - 1)))
-            return __builtin_ctzl(mask);
-    }
-    return -1;
+    unsigned long mask = raw_recommended_engines(from, to);
+    return mask && !(mask & (mask - 1)) ? __builtin_ctzl(mask) : -1;
 }
 
 static void make_map(int from)

@@ -198,3 +198,22 @@ int raw_wait(const void *at, uint32_t value)
     }
     return 1;
 }
+
+unsigned long raw_recommended_engines(int from, int to)
+{
+    for (int link = 0; link < MAX_NODES; link++) {
+        char path[PAGE], key[128];
+        unsigned long value, node = 0, mask = 0;
+        snprintf(path, sizeof path, "%s/nodes/%d/io_links/%d/properties", getenv("EMU_SYSFS"), from + 1, link);
+        FILE *file = fopen(path, "r");
+        while (file && fscanf(file, "%127s %lu", key, &value) == 2) {
+            node = strcmp(key, "node_to") == 0 ? value : node;
+            mask = strcmp(key, "recommended_sdma_engine_id_mask") == 0 ? value : mask;
+        }
+        if (file)
+            fclose(file);
+        if ((int)node == to + 1 && mask)
+            return mask;
+    }
+    return 0;
+}

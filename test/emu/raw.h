@@ -20,6 +20,8 @@ struct raw_queue {
 
 #define RAW_CHECK(call) raw_check((call), #call, __FILE__, __LINE__)
 void raw_check(HSAKMT_STATUS status, const char *call, const char *file, int line);
+/* The mask of engines that KFD's files have for the link between two GPUs; 0: there is none. */
+unsigned long raw_recommended_engines(int from, int to);
 _Noreturn void raw_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Opens the thunk and returns the number of GPUs. A runtime's snapshot of the topology, if there is one, is left alone. */

@@ -221,12 +221,9 @@ static void free_all(bench_t *b)
 /* A queue of a stream goes on by itself only beside a thread of libmpix_dma. Threads would change the times of the others. */
 static void init_mpi(const bench_options_t *o, int *argc, char ***argv)
 {
-    int level = MPI_THREAD_SINGLE, provided;
+    int provided;
 
-    for (int i = 0; i < o->noperations; i++) {
-        level = o->operations[i]->form == BENCH_QUEUE ? MPI_THREAD_MULTIPLE : level;
-    }
-    MPI_Init_thread(argc, argv, level, &provided);
+    MPI_Init_thread(argc, argv, bench_has_queue(o) ? MPI_THREAD_MULTIPLE : MPI_THREAD_SINGLE, &provided);
 }
 
 int main(int argc, char **argv)

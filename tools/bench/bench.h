@@ -102,11 +102,11 @@ typedef struct bench_call {
 } bench_call_t;
 
 /* Codes of MPI. */
+bool bench_has_queue(const bench_options_t *o);        /* an operation in a queue */
 bool bench_is_persistent(const bench_operation_t *op); /* needs bench_call_init */
 int bench_call_init(bench_call_t *call);
-int bench_call_start(bench_call_t *call);           /* non-blocking and persistent calls */
-int bench_call_run(bench_call_t *call);             /* whole; in a queue: without the wait of the host */
-int bench_call_settle(const bench_operation_t *op); /* in a queue: waits for all calls */
+int bench_call_start(bench_call_t *call); /* non-blocking and persistent calls */
+int bench_call_run(bench_call_t *call);   /* whole; in a queue: without the wait of the host */
 
 /* ---- whose calls ---- */
 

@@ -44,11 +44,13 @@ static void run(const bench_side_t *side, bench_call_t *call)
 /* Waits for what is in the queue. */
 static void settle(const bench_side_t *side, const bench_call_t *call)
 {
-    if (side->kind == BENCH_MPI && bench_call_settle(call->op) != MPI_SUCCESS) {
-        bench_stop("%s: %s has failed", side->name, call->op->name);
+    if (call->op->form != BENCH_QUEUE) {
+        return;
     }
-    if (side->kind == BENCH_NCCL && call->op->form == BENCH_QUEUE) {
+    if (side->kind == BENCH_NCCL) {
         nccl_wait(side->mode);
+    } else if (side->kind == BENCH_MPI && queue_wait() != MPI_SUCCESS) {
+        bench_stop("%s: %s has failed", side->name, call->op->name);
     }
 }
 

@@ -78,6 +78,16 @@ static int init_gather(bench_call_t *c)
                                  &c->request);
 }
 
+bool bench_has_queue(const bench_options_t *o)
+{
+    for (int i = 0; i < o->noperations; i++) {
+        if (o->operations[i]->form == BENCH_QUEUE) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool bench_is_persistent(const bench_operation_t *op)
 {
     return op->form == BENCH_PERSISTENT || op->form == BENCH_QUEUE;
@@ -105,9 +115,4 @@ int bench_call_run(bench_call_t *call)
     }
     code = bench_call_start(call);
     return code == MPI_SUCCESS ? MPI_Wait(&call->request, MPI_STATUS_IGNORE) : code;
-}
-
-int bench_call_settle(const bench_operation_t *op)
-{
-    return op->form == BENCH_QUEUE ? queue_wait() : MPI_SUCCESS;
 }

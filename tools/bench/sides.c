@@ -194,14 +194,8 @@ static void refuse_unknown(const bench_t *b)
 
 static void open_queue(const bench_t *b)
 {
-    const char *why = NULL;
+    const char *why = bench_has_queue(&b->o) ? queue_open(b) : NULL;
 
-    for (int i = 0; i < b->o.noperations; i++) {
-        if (b->o.operations[i]->form == BENCH_QUEUE) {
-            why = queue_open(b);
-            break;
-        }
-    }
     if (why) {
         bench_stop("a queue: %s", why);
     }
