@@ -113,6 +113,8 @@ tools_bench_coll_dma_bench_SOURCES = \
 	tools/bench/load.h \
 	tools/bench/measure.c \
 	tools/bench/nccl.c \
+	tools/bench/nccl_library.c \
+	tools/bench/nccl_library.h \
 	tools/bench/operations.c \
 	tools/bench/options.c \
 	tools/bench/passes.c \

@@ -7,7 +7,7 @@
  *   operations.c  the calls of MPI: which there are, and how a side makes one
  *   data.c        elements, sizes of blocks, buffers; what a rank sends and what must be received
  *   sides.c       whose calls are timed: coll/dma, other components, NCCL
- *   nccl.c        NCCL or RCCL, loaded at run time
+ *   nccl.c        calls of NCCL or RCCL, which nccl_library.c loads at run time
  *   queue.c       calls in the order of a stream, by libmpix_dma, loaded at run time
  *   bare.c        the least time that an all-gather can take
  *   measure.c     one cell of one side: OSU's loops, and the check of the data
