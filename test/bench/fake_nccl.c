@@ -1,9 +1,13 @@
 /*
- * Replaces NCCL on the emulated node, where no kernel runs. Its collectives are those of MPI, carried out at once instead of
- * on the stream. It has only what every version of NCCL has, so modes that need more are left out.
+ * Replaces NCCL where no kernel runs: on the emulated node, and with the library that stands in for CUDA. Its collectives are
+ * those of MPI, carried out at once instead of on the stream. It has only what every version of NCCL has, so modes that need
+ * more are left out.
  *
- *   DMA_FAKE_NCCL=wrong   the all-gather loses the last byte
+ *   DMA_FAKE_NCCL=wrong    the all-gather loses the last byte
+ *   DMA_FAKE_NCCL=stream   carried out in the order of the stream, by cuLaunchHostFunc, where memory is that of the host and MPI
+ *                          may be called by several threads
  */
+#include <dlfcn.h>
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,9 +25,52 @@ int ncclSend(const void *send, size_t count, int type, int to, void *comm, void 
 int ncclRecv(void *recv, size_t count, int type, int from, void *comm, void *stream);
 const char *ncclGetErrorString(int result);
 
+enum { MOST = 128 };
+
+/* An all-gather, or a group of messages. */
+typedef struct call {
+    const void *send[MOST];
+    void *recv[MOST];
+    int bytes[MOST], peer[MOST], n; /* n 0: the all-gather */
+} call_t;
+
 static MPI_Comm world = MPI_COMM_NULL;
-static MPI_Request requests[128];
-static int nrequests;
+static call_t group;
+static void *group_stream;
+
+static void carry_out(void *arg)
+{
+    call_t *c = arg;
+    MPI_Request requests[MOST];
+
+    if (!c->n) {
+        PMPI_Allgather(c->send[0], c->bytes[0], MPI_BYTE, c->recv[0], c->bytes[0], MPI_BYTE, world);
+    }
+    for (int i = 0; i < c->n; i++) {
+        if (c->send[i]) {
+            MPI_Isend(c->send[i], c->bytes[i], MPI_BYTE, c->peer[i], 0, world, &requests[i]);
+        } else {
+            MPI_Irecv(c->recv[i], c->bytes[i], MPI_BYTE, c->peer[i], 0, world, &requests[i]);
+        }
+    }
+    MPI_Waitall(c->n, requests, MPI_STATUSES_IGNORE);
+    free(c);
+}
+
+static int put(const call_t *what, void *stream)
+{
+    const char *mode = getenv("DMA_FAKE_NCCL");
+    int (*launch)(void *stream, void (*function)(void *arg), void *arg);
+    call_t *c = malloc(sizeof(*c));
+
+    *c = *what;
+    if (!mode || strcmp(mode, "stream")) {
+        carry_out(c);
+        return 0;
+    }
+    *(void **)&launch = dlsym(RTLD_DEFAULT, "cuLaunchHostFunc");
+    return launch ? launch(stream, carry_out, c) : 1;
+}
 
 int ncclGetUniqueId(nccl_id_t *id)
 {
@@ -48,35 +95,45 @@ int ncclAllGather(const void *send, void *recv, size_t count, int type, void *co
     const char *mode = getenv("DMA_FAKE_NCCL");
     int rank, bytes = (int)count - (mode && !strcmp(mode, "wrong"));
 
-    (void)type, (void)stream;
+    (void)type;
     MPI_Comm_rank(*(MPI_Comm *)comm, &rank);
     if (send == (char *)recv + (size_t)rank * count) {
         send = MPI_IN_PLACE;
     }
-    return PMPI_Allgather(send, bytes, MPI_BYTE, recv, bytes, MPI_BYTE, *(MPI_Comm *)comm);
+    return put(&(call_t){.send = {send}, .recv = {recv}, .bytes = {bytes}}, stream);
 }
 
 int ncclGroupStart(void)
 {
-    nrequests = 0;
+    group.n = 0;
     return 0;
 }
 
 int ncclGroupEnd(void)
 {
-    return MPI_Waitall(nrequests, requests, MPI_STATUSES_IGNORE);
+    return group.n ? put(&group, group_stream) : 0;
+}
+
+static int add(const void *send, void *recv, size_t count, int peer, void *stream)
+{
+    group.send[group.n] = send;
+    group.recv[group.n] = recv;
+    group.bytes[group.n] = (int)count;
+    group.peer[group.n++] = peer;
+    group_stream = stream;
+    return 0;
 }
 
 int ncclSend(const void *send, size_t count, int type, int to, void *comm, void *stream)
 {
-    (void)type, (void)stream;
-    return MPI_Isend(send, (int)count, MPI_BYTE, to, 0, *(MPI_Comm *)comm, &requests[nrequests++]);
+    (void)type, (void)comm;
+    return add(send, NULL, count, to, stream);
 }
 
 int ncclRecv(void *recv, size_t count, int type, int from, void *comm, void *stream)
 {
-    (void)type, (void)stream;
-    return MPI_Irecv(recv, (int)count, MPI_BYTE, from, 0, *(MPI_Comm *)comm, &requests[nrequests++]);
+    (void)type, (void)comm;
+    return add(NULL, recv, count, from, stream);
 }
 
 const char *ncclGetErrorString(int result)

@@ -240,6 +240,52 @@ static void run_wait(work_t *work)
     }
 }
 
+/* ---- events: `recorded` counts the calls, `reached` those that a stream has come to ---- */
+
+typedef struct event {
+    uint64_t recorded, reached;
+} event_t;
+
+API int cuEventCreate(event_t **event, unsigned flags)
+{
+    (void)flags;
+    *event = calloc(1, sizeof(**event));
+    return *event ? DONE : INVALID;
+}
+
+static void run_reach(work_t *work)
+{
+    __atomic_store_n((uint64_t *)work->to, work->value, __ATOMIC_RELEASE);
+}
+
+static void wait_for_event(event_t *event, uint64_t number)
+{
+    while (__atomic_load_n(&event->reached, __ATOMIC_ACQUIRE) < number) {
+        sched_yield();
+    }
+}
+
+static void run_wait_event(work_t *work)
+{
+    wait_for_event(work->to, work->value);
+}
+
+API int cuEventRecord(event_t *event, stream_t *stream)
+{
+    return put(stream, (work_t){.run = run_reach, .to = &event->reached, .value = ++event->recorded});
+}
+
+API int cuEventSynchronize(event_t *event)
+{
+    wait_for_event(event, event->recorded);
+    return DONE;
+}
+
+API int cuStreamWaitEvent(stream_t *stream, event_t *event, unsigned flags)
+{
+    return flags ? INVALID : put(stream, (work_t){.run = run_wait_event, .to = event, .value = event->recorded});
+}
+
 API int cuLaunchHostFunc(stream_t *stream, void (*function)(void *arg), void *arg)
 {
     return put(stream, (work_t){.run = run_function, .function = function, .to = arg});

@@ -73,6 +73,10 @@ static void open_hip(int rank)
     *(void **)&add_callback = call_of(library, "hipStreamAddCallback");
     gpu.host_function = hip_host_function;
     *(void **)&gpu.hip_copy = call_of(library, "hipMemcpyAsync");
+    *(void **)&gpu.event_create = call_of(library, "hipEventCreateWithFlags");
+    *(void **)&gpu.event_record = call_of(library, "hipEventRecord");
+    *(void **)&gpu.event_synchronize = call_of(library, "hipEventSynchronize");
+    *(void **)&gpu.stream_wait_event = call_of(library, "hipStreamWaitEvent");
 }
 
 static void open_cuda(int rank)
@@ -93,6 +97,10 @@ static void open_cuda(int rank)
     *(void **)&gpu.host_function = call_of(library, "cuLaunchHostFunc");
     *(void **)&gpu.cuda_copy = call_of(library, "cuMemcpyAsync");
     *(void **)&gpu.current = call_of(library, "cuCtxGetCurrent");
+    *(void **)&gpu.event_create = call_of(library, "cuEventCreate");
+    *(void **)&gpu.event_record = call_of(library, "cuEventRecord");
+    *(void **)&gpu.event_synchronize = call_of(library, "cuEventSynchronize");
+    *(void **)&gpu.stream_wait_event = call_of(library, "cuStreamWaitEvent");
     *(void **)&gpu.fake_synchronizations = dlsym(library, "fake_synchronizations");
     *(void **)&gpu.fake_break = dlsym(library, "fake_break");
     *(void **)&gpu.fake_refuse = dlsym(library, "fake_refuse");

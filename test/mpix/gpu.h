@@ -20,6 +20,10 @@ typedef struct gpu_table {
     int (*hip_copy)(void *to, const void *from, size_t bytes, int kind, void *stream);
     int (*cuda_copy)(void *to, const void *from, size_t bytes, void *stream);
     int (*current)(void **context); /* CUDA */
+    int (*event_create)(void **event, unsigned flags);
+    int (*event_record)(void *event, void *stream);
+    int (*event_synchronize)(void *event);
+    int (*stream_wait_event)(void *stream, void *event, unsigned flags);
     /* Of the stand-in, otherwise NULL. */
     int (*fake_synchronizations)(void);
     void (*fake_break)(void *stream);
