@@ -16,6 +16,7 @@
 #     overlap   non-blocking calls with computing beside them
 #     late      what an all-gather takes from a product beside it, if ranks do not arrive together
 #     queue     persistent calls in the order of a stream, 100 before the host waits, beside NCCL's
+#     schedules layers whose products and collectives run one after the other or side by side, beside NCCL's (test/gpu/schedules)
 #     energy    of large all-gathers
 #     parts     libmpix_dma: a layer three ways with cuBLAS (examples/layer.c), random partitioned collectives, examples
 #
@@ -138,7 +139,8 @@ stage_build() {
     local status=0
     broken_components >"$work/broken.log" 2>&1 &
     component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table \
-        test/gpu/stage_speed test/gpu/late test/mpix/parts test/mpix/rounds >"$work/build.log" 2>&1 || status=1
+        test/gpu/stage_speed test/gpu/late test/gpu/schedules/schedules \
+        test/mpix/parts test/mpix/rounds >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
         [ -n "$(rival)" ] || { echo 'NCCL is not measured: set NCCL_HOME'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
@@ -385,6 +387,30 @@ stage_queue() {
         $(rival) "${args[@]}" allgather_queue alltoall_queue || status=1
     bench queue-in-place 60 -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
         $(rival) "${args[@]}" -I allgather_queue allgather_persistent || status=1
+    return $status
+}
+
+# schedules LIMIT TYPE WORKS...: a file of each type has all rows
+schedules() {
+    local limit=$1 type=$2 folder nccl=()
+    folder=$(cublas_folder)
+    [ -n "$folder" ] || { echo 'no cuBLAS'; return 1; }
+    [ ! -e "$(nccl_home)/lib/libnccl.so.2" ] || nccl=(-n "$(nccl_home)/lib/libnccl.so.2")
+    limited_run "$limit" build "$ranks" -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x MPIX_DMA_VERBOSE=1 \
+        -x LD_LIBRARY_PATH="$work/build/.libs:$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$work/build/test/gpu/schedules/schedules" \
+        -t "$type" "${nccl[@]}" -r 25 -l 5 -c "$out/schedules.csv" "${@:3}" >"$work/schedules-$type.log" 2>&1
+    cat "$work/schedules-$type.log" >>"$out/schedules.txt"
+    grep -v '^$' "$work/schedules-$type.log"
+    grep -q '^data right' "$work/schedules-$type.log"
+}
+
+# Squares of which each rank makes a part, layers of a transformer, and layers with experts: hidden layers of 4 times the width;
+# 8 large experts (4096 tokens with 2 experts each), and 16 small ones.
+stage_schedules() {
+    local status=0
+    schedules 65 bf16 gather:{4096,8192,16384} exchange:{4096,8192,16384} \
+        transformer:{2048x4096x16384,8192x4096x16384,8192x8192x32768} moe:8192x4096x14336x4 moe:8192x7168x2048x8 || status=1
+    schedules 40 tf32 gather:{4096,8192,16384} exchange:{4096,8192,16384} || status=1
     return $status
 }
 

@@ -32,6 +32,26 @@ test_gpu_late_SOURCES = test/gpu/late.c test/gpu/app_driver.c test/gpu/app_drive
 test_gpu_late_CPPFLAGS = $(MPI_CPPFLAGS)
 test_gpu_late_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
+# Measures layers whose products and collectives run side by side; h200.sh runs it.
+mpi_programs += test/gpu/schedules/schedules
+test_gpu_schedules_schedules_SOURCES = \
+	test/gpu/schedules/arithmetic.c \
+	test/gpu/schedules/layers.c \
+	test/gpu/schedules/main.c \
+	test/gpu/schedules/products.c \
+	test/gpu/schedules/schedules.h \
+	test/gpu/schedules/sides_mpi.c \
+	test/gpu/schedules/sides_nccl.c \
+	test/gpu/schedules/variants.c \
+	test/gpu/schedules/ways.c \
+	test/mpix/gpu.c \
+	test/mpix/gpu.h \
+	tools/bench/nccl_library.c \
+	tools/bench/nccl_library.h
+test_gpu_schedules_schedules_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include -I$(top_srcdir)
+test_gpu_schedules_schedules_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_gpu_schedules_schedules_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
+
 extra_files += \
 	test/gpu/cuda_api_check.c \
 	test/gpu/device.sh \
