@@ -4,6 +4,7 @@
  * more are left out.
  *
  *   DMA_FAKE_NCCL=wrong    the all-gather loses the last byte
+ *   DMA_FAKE_NCCL=hang     no call returns
  *   DMA_FAKE_NCCL=stream   carried out in the order of the stream, by cuLaunchHostFunc, where memory is that of the host and MPI
  *                          may be called by several threads
  */
@@ -11,6 +12,7 @@
 #include <mpi.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct id {
     char internal[128];
@@ -63,6 +65,9 @@ static int put(const call_t *what, void *stream)
     int (*launch)(void *stream, void (*function)(void *arg), void *arg);
     call_t *c = malloc(sizeof(*c));
 
+    while (mode && !strcmp(mode, "hang")) {
+        pause();
+    }
     *c = *what;
     if (!mode || strcmp(mode, "stream")) {
         carry_out(c);

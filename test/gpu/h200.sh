@@ -396,9 +396,9 @@ schedules() {
     folder=$(cublas_folder)
     [ -n "$folder" ] || { echo 'no cuBLAS'; return 1; }
     [ ! -e "$(nccl_home)/lib/libnccl.so.2" ] || nccl=(-n "$(nccl_home)/lib/libnccl.so.2")
-    limited_run "$limit" build "$ranks" -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x MPIX_DMA_VERBOSE=1 \
+    limited_run "$limit" build "$ranks" -x CUDA_DEVICE_MAX_CONNECTIONS=32 -x MPIX_DMA_VERBOSE=1 \
         -x LD_LIBRARY_PATH="$work/build/.libs:$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$work/build/test/gpu/schedules/schedules" \
-        -t "$type" "${nccl[@]}" -r 25 -l 5 -c "$out/schedules.csv" "${@:3}" >"$work/schedules-$type.log" 2>&1
+        cuda -t "$type" "${nccl[@]}" -r 25 -l 6 -c "$out/schedules.csv" "${@:3}" >"$work/schedules-$type.log" 2>&1
     cat "$work/schedules-$type.log" >>"$out/schedules.txt"
     grep -v '^$' "$work/schedules-$type.log"
     grep -q '^data right' "$work/schedules-$type.log"
@@ -408,8 +408,8 @@ schedules() {
 # 8 large experts (4096 tokens with 2 experts each), and 16 small ones.
 stage_schedules() {
     local status=0
-    schedules 65 bf16 gather:{4096,8192,16384} exchange:{4096,8192,16384} \
-        transformer:{2048x4096x16384,8192x4096x16384,8192x8192x32768} moe:8192x4096x14336x4 moe:8192x7168x2048x8 || status=1
+    schedules 40 bf16 gather:{4096,8192,16384} exchange:{4096,8192,16384} || status=1
+    schedules 40 bf16 transformer:{2048x4096x16384,8192x4096x16384,8192x8192x32768} moe:8192x4096x14336x4 moe:8192x7168x2048x8 || status=1
     schedules 40 tf32 gather:{4096,8192,16384} exchange:{4096,8192,16384} || status=1
     return $status
 }

@@ -58,7 +58,8 @@ extra_files += \
 	test/gpu/gemm_cublas.c \
 	test/gpu/h200.sh \
 	test/gpu/headers.sh \
-	test/gpu/hip_api_check.c
+	test/gpu/hip_api_check.c \
+	test/gpu/schedules.sh
 
 # Libraries that replace the vendors', for test_gpu_runtime. HIP comes with ROCr. One of CUDA lacks calls.
 fake_drivers = \

@@ -1,21 +1,22 @@
 /*
- * schedules [OPTION...] WORK:ARGUMENTS...: see schedules.h. One MPI program, a GPU for each rank. Works and arguments:
+ * schedules KIND [OPTION...] WORK:ARGUMENTS...: see schedules.h. One MPI program, a GPU for each rank. KIND: cuda, hip. Works:
  *
  *   gather:N                              exchange:N
  *   transformer:TOKENSxWIDTHxHIDDEN       moe:ROWSxWIDTHxHIDDENxEXPERTS (rows and experts of each rank)
  *
- *   -d KIND     cuda (default) or hip
  *   -t TYPE     bf16 (default) or tf32
  *   -n LIBRARY  NCCL
  *   -r TURNS    of each variant, 25 if not given, at most 101
  *   -l SECONDS  for the turns of a work, 8 if not given: fewer turns, if they take longer
+ *   -w SECONDS  a turn that takes longer does not end, and the job ends; 20 if not given
  *   -c FILE     rows are appended to it: work, size, type, ranks, slices, variant, turns, median, 5th and 95th percentile (us)
  *
  * Variants take turns. A turn is the time of the slowest rank, from a barrier until the host knows that all is done. The
  * table's ratio is to `mpi`, one after the other; 0.85 is a goal of the project.
  *
- * Exit status: 0; 1 wrong data; 2 wrong arguments.
+ * Exit status: 0; 1 wrong data; 2 wrong arguments; 3 a call has failed; 4 a turn does not end.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +25,8 @@
 #include "test/gpu/schedules/schedules.h"
 
 enum { ARGUMENTS = 4, WORKS = 32, WARM_UP = 3, LEAST_TURNS = 5, SIDES = 8 };
-/* A variant whose turns take so many times as long as those of the first one, and so many microseconds, is not measured. */
-enum { SLOW = 20, LONG = 200000 };
+/* A variant whose turns take so many times as long as those of the first one, and this part of SECONDS, is not measured. */
+enum { SLOW = 20, PART = 40 };
 
 typedef struct item {
     const sched_work_t *work;
@@ -34,13 +35,13 @@ typedef struct item {
 } item_t;
 
 static struct {
-    const char *device, *type, *nccl, *csv;
-    int turns;
+    const char *type, *nccl, *csv;
+    int turns, patience;
     double seconds;
     item_t items[WORKS];
     int nitems;
     bool wrong;
-} o = {.device = "cuda", .type = "bf16", .turns = 25, .seconds = 8};
+} o = {.type = "bf16", .turns = 25, .patience = 20, .seconds = 8};
 
 static void usage(const char *why)
 {
@@ -71,11 +72,8 @@ static bool parse_item(const char *text, item_t *item)
 
 static void parse(int argc, char **argv)
 {
-    for (int c; (c = getopt(argc, argv, "d:t:n:r:l:c:")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "t:n:r:l:w:c:")) != -1;) {
         switch (c) {
-        case 'd':
-            o.device = optarg;
-            break;
         case 't':
             o.type = optarg;
             break;
@@ -88,6 +86,9 @@ static void parse(int argc, char **argv)
         case 'l':
             o.seconds = atof(optarg);
             break;
+        case 'w':
+            o.patience = atoi(optarg);
+            break;
         case 'c':
             o.csv = optarg;
             break;
@@ -95,8 +96,8 @@ static void parse(int argc, char **argv)
             usage("no such option");
         }
     }
-    if ((strcmp(o.type, "bf16") && strcmp(o.type, "tf32")) || o.turns < 1 || o.turns > SCHED_TURNS || optind == argc ||
-        argc - optind > WORKS) {
+    if ((strcmp(o.type, "bf16") && strcmp(o.type, "tf32")) || o.turns < 1 || o.turns > SCHED_TURNS || o.patience < 1 ||
+        optind == argc || argc - optind > WORKS) {
         usage("TYPE, TURNS, or the number of works");
     }
     for (int i = optind; i < argc; i++) {
@@ -108,10 +109,30 @@ static void parse(int argc, char **argv)
 
 /* ---- turns ---- */
 
+static char turning[64]; /* which variant */
+
+static void give_up(int number)
+{
+    static const char text[] = "schedules: a turn does not end: ";
+    ssize_t written = write(2, text, sizeof(text) - 1) + write(2, turning, strlen(turning));
+
+    (void)number, (void)written;
+    _exit(4);
+}
+
+/* NULL: what comes before the turns. */
+static void watch(const sched_work_t *work, const sched_variant_t *v)
+{
+    snprintf(turning, sizeof(turning), "%s, %s, %d slices, way %d\n", work->name, v ? v->side->name : "set-up",
+             v ? v->slices : 0, v ? (int)v->way : 0);
+    alarm((unsigned)o.patience);
+}
+
 static double timed_turn(const sched_work_t *work, sched_variant_t *v)
 {
     double time;
 
+    watch(work, v);
     MPI_Barrier(MPI_COMM_WORLD);
     time = MPI_Wtime();
     sched_turn(work, v);
@@ -128,6 +149,7 @@ static void warm_up(const sched_work_t *work, sched_variant_t *variants, int n)
     for (sched_variant_t *v = variants; v < variants + n; v++) {
         double us = 1e9;
 
+        watch(work, v);
         sched_check(work, v);
         for (int i = 0; i < WARM_UP; i++) {
             double turn = timed_turn(work, v);
@@ -135,12 +157,13 @@ static void warm_up(const sched_work_t *work, sched_variant_t *variants, int n)
             us = turn < us ? turn : us;
         }
         v->us[0] = us;
-        v->slow = us > LONG && us > SLOW * variants[0].us[0];
+        v->slow = us > o.patience * 1e6 / PART && us > SLOW * variants[0].us[0];
         if (v->slow) {
             if (!sched.rank) {
                 printf("# %s, %d slices, is left out: a turn takes %.0f us\n", v->side->name, v->slices, us);
             }
         } else {
+            watch(work, v);
             sched_check(work, v);
         }
     }
@@ -193,6 +216,24 @@ static void print_row(FILE *csv, const item_t *item, const sched_variant_t *v, i
     }
 }
 
+/* The best variant of each side. */
+static void print_best(const sched_variant_t *variants, int n, int turns)
+{
+    for (int i = 0, best = 0; i < n; i++) {
+        if (!variants[i].slow &&
+            (variants[best].slow || percentile(&variants[i], turns, 50) <= percentile(&variants[best], turns, 50))) {
+            best = i;
+        }
+        if (i + 1 == n || variants[i + 1].side != variants[i].side) {
+            printf("best of %-10s %8.1f us, %.2f of the first row: %s, %d slices\n", variants[i].side->name,
+                   percentile(&variants[best], turns, 50),
+                   percentile(&variants[best], turns, 50) / percentile(&variants[0], turns, 50),
+                   variants[best].way == SCHED_WHOLE ? "one after the other" : "side by side", variants[best].slices);
+            best = i + 1 < n ? i + 1 : i;
+        }
+    }
+}
+
 static void print_table(const item_t *item, sched_variant_t *variants, int n, int turns)
 {
     FILE *csv = o.csv ? fopen(o.csv, "a") : NULL;
@@ -208,6 +249,7 @@ static void print_table(const item_t *item, sched_variant_t *variants, int n, in
             print_row(csv, item, v, turns, percentile(&variants[0], turns, 50));
         }
     }
+    print_best(variants, n, turns);
     fflush(stdout);
     if (csv) {
         fclose(csv);
@@ -220,10 +262,12 @@ static void measure(const item_t *item, const sched_side_t *sides, int nsides)
     int n, turns;
 
     item->work->size(item->arguments);
+    watch(item->work, NULL);
     item->work->open();
     n = sched_variants_make(item->work, sides, nsides, variants);
     warm_up(item->work, variants, n);
     turns = take_turns(item->work, variants, n);
+    alarm(0);
     for (int i = 0; i < n; i++) {
         o.wrong |= variants[i].wrong;
     }
@@ -247,8 +291,12 @@ int main(int argc, char **argv)
     if (sched.ranks < 2 || sched.ranks > SCHED_RANKS) {
         usage("2 to 8 ranks");
     }
-    parse(argc, argv);
-    gpu_open(o.device, sched.rank);
+    if (argc < 2) {
+        usage("which GPUs?");
+    }
+    parse(argc - 1, argv + 1);
+    signal(SIGALRM, give_up);
+    gpu_open(argv[1], sched.rank);
     sched_arithmetic_open(o.type);
     for (int i = 0; i < o.nitems; i++) {
         size_t s, r;

@@ -47,7 +47,8 @@ typedef struct sched_side {
     sched_kind_t kind;
     char *send, *recv; /* memory that its collectives take */
     void *comm;        /* of NCCL */
-    void (*prepare)(sched_call_t *call, int parts);
+    /* False: this side cannot make such a call. */
+    bool (*prepare)(const struct sched_side *side, sched_call_t *call, int parts);
     void (*enqueue)(const struct sched_side *side, sched_call_t *call, void *stream);
     void (*settle)(void); /* after a turn: the first error, if there was one */
 } sched_side_t;

@@ -56,11 +56,11 @@ void sched_free(sched_call_t *call)
     }
 }
 
-static void prepare(sched_call_t *call, int parts)
+static bool prepare(const sched_side_t *side, sched_call_t *call, int parts)
 {
     int code = MPI_ERR_ARG, n = (int)call->bytes;
 
-    (void)parts;
+    (void)side, (void)parts;
     switch (call->op) {
     case SCHED_GATHER:
         code = MPI_Allgather_init(call->send, n, MPI_BYTE, call->recv, n, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL,
@@ -76,23 +76,27 @@ static void prepare(sched_call_t *call, int parts)
         break;
     }
     must(code, "init");
+    return true;
 }
 
-static void prepare_parted(sched_call_t *call, int parts)
+static bool prepare_parted(const sched_side_t *side, sched_call_t *call, int parts)
 {
     int n = (int)call->bytes;
 
+    (void)side;
     must(call->op == SCHED_GATHER ? MPIX_Pallgather_init(call->send, parts, n, MPI_BYTE, call->recv, parts, n, MPI_BYTE,
                                                          MPI_COMM_WORLD, MPI_INFO_NULL, &call->request)
                                   : MPIX_Palltoall_init(call->send, parts, n, MPI_BYTE, call->recv, parts, n, MPI_BYTE,
                                                         MPI_COMM_WORLD, MPI_INFO_NULL, &call->request),
          "init of partitions");
+    return true;
 }
 
-static void prepare_queued(sched_call_t *call, int parts)
+static bool prepare_queued(const sched_side_t *side, sched_call_t *call, int parts)
 {
-    prepare(call, parts);
+    prepare(side, call, parts);
     must(MPIX_Match(&call->request, MPI_STATUS_IGNORE), "match");
+    return true;
 }
 
 static void enqueue(const sched_side_t *side, sched_call_t *call, void *stream)

@@ -5,12 +5,7 @@
 #include "test/gpu/schedules/schedules.h"
 #include "tools/bench/nccl_library.h"
 
-static void prepare(sched_call_t *call, int parts)
-{
-    (void)call, (void)parts;
-}
-
-static void enqueue(const sched_side_t *side, sched_call_t *call, void *stream)
+static int put(const sched_side_t *side, const sched_call_t *call, void *stream)
 {
     int result = 0;
 
@@ -26,7 +21,26 @@ static void enqueue(const sched_side_t *side, sched_call_t *call, void *stream)
                                          call->v.recv_at, side->comm, stream);
         break;
     }
-    if (!nccl_library_good(result, side->name)) {
+    return result;
+}
+
+/* One call shows whether there are such calls. Collective. */
+static bool prepare(const sched_side_t *side, sched_call_t *call, int parts)
+{
+    int right = nccl_library_good(put(side, call, sched.comm), side->name);
+
+    (void)parts;
+    gpu_must(gpu.synchronize(sched.comm), "the stream has failed");
+    MPI_Allreduce(MPI_IN_PLACE, &right, 1, MPI_INT, MPI_MIN, MPI_COMM_WORLD);
+    if (!right && !sched.rank) {
+        printf("# %s is left out: %s\n", side->name, nccl_library_why());
+    }
+    return right;
+}
+
+static void enqueue(const sched_side_t *side, sched_call_t *call, void *stream)
+{
+    if (!nccl_library_good(put(side, call, stream), side->name)) {
         fprintf(stderr, "schedules: %s\n", nccl_library_why());
         MPI_Abort(MPI_COMM_WORLD, 3);
     }

@@ -23,23 +23,21 @@ size_t sched_at(const sched_variant_t *v, int rank, int slice)
     return (size_t)(v->side->kind == SCHED_PARTED ? rank * v->slices + slice : slice * sched.ranks + rank);
 }
 
-static void add(const sched_work_t *work, const sched_side_t *side, sched_way_t way, int slices, sched_variant_t *v)
+/* Returns how many it has added: 0 if the side cannot do it. */
+static int add(const sched_work_t *work, const sched_side_t *side, sched_way_t way, int slices, sched_variant_t *v)
 {
-    bool parted = side->kind == SCHED_PARTED;
+    int calls = side->kind == SCHED_PARTED ? 1 : slices, can = 1;
 
     memset(v, 0, sizeof(*v));
     v->side = side;
     v->way = way;
     v->slices = slices;
     work->calls(v);
-    for (int c = 0; c < (parted ? 1 : slices); c++) {
-        if (work->has_first) {
-            side->prepare(&v->first[c], slices);
-        }
-        if (work->has_second) {
-            side->prepare(&v->second[c], slices);
-        }
+    for (int c = 0; c < calls && can; c++) {
+        can = (!work->has_first || side->prepare(side, &v->first[c], slices)) &&
+              (!work->has_second || side->prepare(side, &v->second[c], slices));
     }
+    return can;
 }
 
 int sched_variants_make(const sched_work_t *work, const sched_side_t *sides, int nsides, sched_variant_t *variants)
@@ -51,11 +49,11 @@ int sched_variants_make(const sched_work_t *work, const sched_side_t *sides, int
             continue;
         }
         if (side->kind != SCHED_PARTED) {
-            add(work, side, SCHED_WHOLE, 1, &variants[n++]);
+            n += add(work, side, SCHED_WHOLE, 1, &variants[n]);
         }
         for (int slices = side->kind == SCHED_PARTED ? 2 : 1; slices <= 4; slices *= 2) {
             if (work->divides(slices)) {
-                add(work, side, SCHED_BESIDE, slices, &variants[n++]);
+                n += add(work, side, SCHED_BESIDE, slices, &variants[n]);
             }
         }
     }
