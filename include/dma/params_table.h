@@ -125,6 +125,9 @@ DMA_PARAM_PATH(trace, LOCAL, USER,
 DMA_PARAM_NUMBER(size_t, trace_bytes, 67108864, 1048576, 1099511627776, RANGE, LOCAL, TUNER, "bytes",
     "Most that a process writes into its file of coll_dma_trace; later events are only counted. A call takes 130 to 500 "
     "bytes, and 32 for each copy of an engine and each message between nodes.")
+DMA_PARAM_NAME(trace_stamps, 8, stamp_choices, LOCAL, TUNER,
+    "Which traced calls have the times of the engine stream, whose measuring takes some 7 microseconds: all, or some (every "
+    "16th call in the mean, and calls that begin 0.3 milliseconds after the one before or later). auto: some.")
 DMA_PARAM_PATH(sysfs, LOCAL, TESTER,
     "Root of the kernel's description of GPUs and their links. Without it, /sys/class/kfd/kfd/topology.")
 /* clang-format on */

@@ -45,6 +45,13 @@ static const char *own_copies(size_t i)
     return name_at(names, i);
 }
 
+static const char *stamp_choices(size_t i)
+{
+    static const char *const names[] = {AUTO, "some", "all", NULL};
+
+    return name_at(names, i);
+}
+
 /* "auto", every engine, and "none". */
 static const char *engines(size_t i)
 {

@@ -354,6 +354,7 @@ static dma_status_t bind_engine(dma_comm_t *comm)
         .nranks = comm->nranks,
         .traits = dc->traits,
         .stamps = dma_trace_on(comm->trace),
+        .stamp_all = !strcmp(comm->proc->params.trace_stamps, "all"),
     };
     char why[DMA_GPU_WHY_BYTES];
     uint64_t at;

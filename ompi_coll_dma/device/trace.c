@@ -1,6 +1,8 @@
 /* What a trace says of engines: the copies that they get, and when they did them by their own clocks. */
 #include "device/device.h"
 
+#define READING_NS 200 /* shorter times of reading are not in the trace */
+
 static void put_command(const dma_comm_t *comm, const dma_task_t *task, uint32_t program, const dma_op_t *op)
 {
     uint64_t skip, bytes = dma_run_length(&task->run, &op->len, &skip);
@@ -43,6 +45,8 @@ void dma_device_trace_moment(const dma_comm_t *comm)
 void dma_device_trace_stamps(const dma_comm_t *comm, const dma_task_t *task)
 {
     const dma_gpu_engine_t *engine = comm->device && comm->device->binding ? comm->device->device->engine : NULL;
+    uint64_t began = dma_trace_begin(comm->trace);
+    bool found = false;
 
     if (!dma_trace_on(comm->trace) || !engine || !engine->stamps || task->device->phase != DEVICE_RUN) {
         return;
@@ -53,6 +57,10 @@ void dma_device_trace_stamps(const dma_comm_t *comm, const dma_task_t *task)
         if (engine->stamps(comm->device->binding, i, &stamp)) {
             dma_trace_mark(comm->trace, stamp.early ? DMA_TRACE_EARLY : DMA_TRACE_STAMP, task->run.seq, i,
                            stamp.ticks[0], stamp.ticks[1]);
+            found = true;
         }
+    }
+    if (found && dma_trace_now() - began >= READING_NS) {
+        dma_trace_span(comm->trace, DMA_TRACE_READING, task->run.seq, 0, began, 0);
     }
 }

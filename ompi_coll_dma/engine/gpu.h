@@ -168,6 +168,7 @@ typedef struct dma_gpu_bind_params {
     uint64_t lines;                 /* our device's address of this rank's queue lines, 64 bytes each */
     uint64_t trigger;               /* likewise of its trigger line; 0: nothing will be armed */
     bool stamps;                    /* `stamps` will be called */
+    bool stamp_all;                 /* for every run, whatever that costs */
 } dma_gpu_bind_params_t;
 
 /*

@@ -50,11 +50,12 @@ typedef enum dma_trace_kind {
     DMA_TRACE_LINE,    /* this rank has seen that a program has ended. a: its rank; detail: its number */
     DMA_TRACE_STAMP,   /* a, b: counts of the engine's clock when a program begins and ends; detail: its number */
     DMA_TRACE_SEND, /* to b: a message between nodes is under way. a: rank << 40 | bytes; detail: its step in the plan */
-    DMA_TRACE_RECV,   /* the same, from when it is awaited */
-    DMA_TRACE_LOCAL,  /* to b: a step inside the node. a: operation of the cluster plan */
-    DMA_TRACE_END,    /* of a call. detail: its status */
-    DMA_TRACE_EARLY,  /* as STAMP, of a program that an engine was given before this rank had seen the others enter */
-    DMA_TRACE_MOMENT, /* to a: the engine's clock counted b. Of no call */
+    DMA_TRACE_RECV,    /* the same, from when it is awaited */
+    DMA_TRACE_LOCAL,   /* to b: a step inside the node. a: operation of the cluster plan */
+    DMA_TRACE_END,     /* of a call. detail: its status */
+    DMA_TRACE_EARLY,   /* as STAMP, of a program that an engine was given before this rank had seen the others enter */
+    DMA_TRACE_MOMENT,  /* to a: the engine's clock counted b. Of no call */
+    DMA_TRACE_READING, /* to b: the core reads the times of an engine, which it does for the trace alone */
     DMA_TRACE_KINDS
 } dma_trace_kind_t;
 

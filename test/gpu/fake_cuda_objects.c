@@ -307,6 +307,11 @@ cuda_error_t cuEventElapsedTime(float *ms, struct CUevent_st *from, struct CUeve
     return first->untimed || last->untimed ? 400 : CUDA_DONE;
 }
 
+cuda_error_t cuEventElapsedTime_v2(float *ms, struct CUevent_st *from, struct CUevent_st *to)
+{
+    return cuEventElapsedTime(ms, from, to);
+}
+
 cuda_error_t cuEventDestroy_v2(struct CUevent_st *event)
 {
     return release(EVENT, (uintptr_t)event, "cuEventDestroy");

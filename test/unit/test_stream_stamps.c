@@ -34,7 +34,7 @@ static void begin(void)
         ck_assert_int_eq(rt->stream_create(&streams[i]), DMA_OK);
     }
     tick_clock = (dma_stream_clock_t){0};
-    dma_stream_stamps_init(&stamps, rt, true);
+    dma_stream_stamps_init(&stamps, rt, true, true);
 }
 
 /* `refused`: events that were not made. */
@@ -189,6 +189,72 @@ START_TEST(moments_that_fail)
 }
 END_TEST
 
+/* ---- which runs get them ---- */
+
+/* Runs without a pause. On one rank a third of them has an early copy. */
+START_TEST(few_runs_get_stamps)
+{
+    enum { RUNS = 160000, LOOP = 100 };
+    static int in_loop[LOOP];
+    dma_stream_stamps_t other;
+    double now = 100;
+    int stamped = 0, since = 0, most = 0;
+
+    rt = stream_machine(0);
+    dma_stream_stamps_init(&stamps, rt, true, false);
+    dma_stream_stamps_init(&other, rt, true, false);
+    for (int i = 0; i < RUNS; i++) {
+        now += 12e-6;
+        for (int k = 0; k < 1 + (i % 3 == 0); k++) {
+            dma_stream_stamps_choose(&stamps, now);
+        }
+        dma_stream_stamps_choose(&other, now);
+        stamps.chosen = other.chosen = false;
+        ck_assert_int_eq(stamps.on, other.on);
+        stamped += stamps.on;
+        in_loop[i % LOOP] += stamps.on;
+        since = stamps.on ? 0 : since + 1;
+        most = since > most ? since : most;
+    }
+    ck_assert_int_ge(stamped, RUNS / 17);
+    ck_assert_int_le(stamped, RUNS / 15);
+    ck_assert_int_le(most, 64);
+    /* each call of a loop of the program gets some */
+    for (int i = 0; i < LOOP; i++) {
+        ck_assert_msg(in_loop[i] > RUNS / LOOP / 64, "call %d of the loop: %d", i, in_loop[i]);
+    }
+    fake_gpu_stop();
+}
+END_TEST
+
+START_TEST(runs_after_a_pause_get_stamps)
+{
+    double now = 100;
+
+    rt = stream_machine(0);
+    dma_stream_stamps_init(&stamps, rt, true, false);
+    for (int i = 0; i < 1000; i++) {
+        stamps.chosen = false;
+        now += 310e-6;
+        dma_stream_stamps_choose(&stamps, now);
+        ck_assert(stamps.on);
+    }
+    fake_gpu_stop();
+}
+END_TEST
+
+START_TEST(all_runs_get_stamps)
+{
+    rt = stream_machine(0);
+    dma_stream_stamps_init(&stamps, rt, true, true);
+    for (int i = 0; i < 1000; i++) {
+        dma_stream_stamps_begin(&stamps, false);
+        ck_assert(stamps.on);
+    }
+    fake_gpu_stop();
+}
+END_TEST
+
 /* ---- in a trace ---- */
 
 enum { CALLS = 12, BYTES = 4096 };
@@ -278,6 +344,7 @@ static job_t traced_job(const char *way, bool traced)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     job.params.trace = traced ? folder : NULL;
     job.params.trace_bytes = 4 << 20;
+    strcpy(job.params.trace_stamps, "all");
     return job;
 }
 
@@ -402,6 +469,9 @@ int main(void)
     unit_test(suite, a_time_that_is_not_told, 20);
     unit_test(suite, moments, 20);
     unit_loop(suite, moments_that_fail, 0, 3, 20);
+    unit_test(suite, few_runs_get_stamps, 20);
+    unit_test(suite, runs_after_a_pause_get_stamps, 20);
+    unit_test(suite, all_runs_get_stamps, 20);
     unit_loop(suite, traces_have_them, 0, 3, 60);
     unit_test(suite, late_streams_are_seen, 60);
     unit_loop(suite, traces_without_them, 0, 4, 60);

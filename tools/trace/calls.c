@@ -27,6 +27,7 @@ static bool is_event(const dma_trace_event_t *e)
     case DMA_TRACE_SEND:
     case DMA_TRACE_RECV:
     case DMA_TRACE_LOCAL:
+    case DMA_TRACE_READING:
         return is_time(e->at) && is_time(e->b);
     case DMA_TRACE_CORES:
     case DMA_TRACE_STAMP:
@@ -245,13 +246,18 @@ static void add_to_call(trace_call_t *call, const trace_comm_t *comm, const dma_
         break;
     case DMA_TRACE_STAMP:
         extend(&call->ticks, event->a, event->b);
+        call->told = (int64_t)event->at;
         break;
     case DMA_TRACE_EARLY:
         call->early = call->early > (int64_t)event->b ? call->early : (int64_t)event->b;
         break;
+    case DMA_TRACE_READING:
+        call->reading = (int64_t)event->b > (int64_t)event->at ? (int64_t)(event->b - event->at) : 0;
+        break;
     case DMA_TRACE_END:
         call->ended = true;
-        call->end = (int64_t)event->at;
+        call->end = (int64_t)event->at - call->reading;
+        call->end = call->end > call->begin ? call->end : call->begin;
         call->status = event->detail;
         break;
     default:

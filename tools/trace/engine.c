@@ -4,6 +4,8 @@
  *
  *     submitted - ticks at the beginning   <=   difference   <=   seen - ticks at the end
  *
+ * `seen` is when the lines of the programs were seen, or where the times were read from events behind the lines, when that had
+ * been done.
  * Between the two bounds lie the waking up of the engine and the copies. If an engine wakes up late in every run, no run shows
  * it, and the middle between the bounds is too early by half of that. So some engines also give moments (DMA_TRACE_MOMENT),
  * whose bounds are close, because they are measured several times and without copies:
@@ -30,7 +32,8 @@ typedef struct bounds {
 static void add_call(bounds_t *b, const trace_call_t *call, double tick_ns)
 {
     double low = (double)call->submit.first - tick_ns * (double)call->ticks.first;
-    double high = (double)call->line - tick_ns * (double)call->ticks.last;
+    int64_t seen = call->reading ? call->told : call->line;
+    double high = (double)seen - tick_ns * (double)call->ticks.last;
 
     b->least = low > b->least ? low : b->least;
     b->most = high < b->most ? high : b->most;

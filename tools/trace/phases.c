@@ -46,9 +46,12 @@ static void phases_of_engine(const trace_file_t *file, trace_call_t *call)
     int64_t submit = call->submit.first, submitted = call->submit.last, began = submitted, ended = call->line;
     int64_t entered = call->armed || !call->entered ? submit : call->entered;
 
-    if (call->ticks.last && file->has_ticks) {
+    if (trace_has_times(file, call)) {
         began = trace_tick_time(file, call->ticks.first);
         ended = trace_tick_time(file, (uint64_t)(call->early > call->ticks.last ? call->early : call->ticks.last));
+        /* The clock is known to some us, and the event behind the copies may be reached after their lines have been seen. */
+        ended = ended < call->end ? ended : call->end;
+        began = began < ended ? began : ended;
     }
     p->meeting = call->armed || !call->met ? 0 : positive(call->met - entered);
     p->control =

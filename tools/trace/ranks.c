@@ -4,7 +4,7 @@
  *     entered last   calls in which it came after all others, and in how many of them it was late: the last but one waited for
  *                    it ten times as long as it does in the median. How long that was in all, and at most. Ranks that are
  *                    late together hide each other
- *     schedule, copy medians over its calls
+ *     schedule, copy medians over its calls; over those whose times its engine has told, if there are any
  *     messages       to it, from when they were sent until they had come: the median, the worst one, and how many took ten times
  *                    the median of all messages of the job and more
  *
@@ -65,12 +65,26 @@ static size_t count_calls(const trace_set_t *set)
     return n;
 }
 
+static bool has_times(const trace_file_t *file)
+{
+    for (size_t k = 0; k < file->ncomms; k++) {
+        for (size_t c = 0; c < file->comms[k].ncalls; c++) {
+            if (is_counted(&file->comms[k], &file->comms[k].calls[c]) &&
+                trace_has_times(file, &file->comms[k].calls[c])) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* What a rank's own calls say; appends its entries. `room` is for as many numbers as there are calls. */
 static size_t add_calls(const trace_set_t *set, size_t number, trace_rank_t *rank, entry_t *entries, double *room)
 {
     const trace_file_t *file = &set->files[number];
     double *copies = room, *schedules = room + count_calls(set);
-    size_t n = 0;
+    bool timed = has_times(file);
+    size_t n = 0, times = 0;
 
     for (size_t k = 0; k < file->ncomms; k++) {
         const trace_comm_t *comm = &file->comms[k];
@@ -79,15 +93,17 @@ static size_t add_calls(const trace_set_t *set, size_t number, trace_rank_t *ran
             const trace_call_t *call = &comm->calls[c];
 
             if (is_counted(comm, call)) {
-                entries[n] = (entry_t){comm->identity, call->seq, number, call->begin + file->offset};
-                schedules[n] = call->phases.schedule / 1e3;
-                copies[n++] = call->phases.copy / 1e3;
+                entries[n++] = (entry_t){comm->identity, call->seq, number, call->begin + file->offset};
+                if (trace_has_times(file, call) == timed) {
+                    schedules[times] = call->phases.schedule / 1e3;
+                    copies[times++] = call->phases.copy / 1e3;
+                }
             }
         }
     }
     rank->calls = n;
-    rank->copy = median(copies, n);
-    rank->schedule = median(schedules, n);
+    rank->copy = median(copies, times);
+    rank->schedule = median(schedules, times);
     return n;
 }
 

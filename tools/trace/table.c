@@ -9,6 +9,7 @@
 typedef struct item {
     const trace_call_t *call;
     int nranks;
+    bool timed; /* by its engine */
 } item_t;
 
 const char *trace_coll_name(uint8_t coll)
@@ -57,6 +58,7 @@ static int compare_items(const void *p, const void *q)
     const item_t *a = p, *b = q;
     int order = compare_rows(a, b);
 
+    order = order ? order : b->timed - a->timed;
     return order ? order : (duration(a->call) > duration(b->call)) - (duration(a->call) < duration(b->call));
 }
 
@@ -65,16 +67,29 @@ static double sum(const trace_phases_t *p)
     return p->control + p->schedule + p->copy + p->synchronise;
 }
 
+/* Those whose engine has told times come first. If there are any, the others do not count, because nobody knows their
+ * `schedule`. */
+static size_t count_timed(const item_t *items, size_t n)
+{
+    size_t timed = 0;
+
+    while (timed < n && items[timed].timed) {
+        timed++;
+    }
+    return timed ? timed : n;
+}
+
 /* The mean over the middle half of calls that are in the order of their times. */
 static trace_row_t row_of(const item_t *items, size_t n)
 {
-    size_t first = n / 4, last = n - n / 4;
+    size_t counted = count_timed(items, n), first = counted / 4, last = counted - counted / 4;
     double scale = 1e-3 / (double)(last - first);
     trace_row_t row = {.coll = items->call->coll,
                        .by = items->call->by,
                        .bytes = items->call->bytes,
                        .nranks = items->nranks,
-                       .calls = n};
+                       .calls = n,
+                       .counted = counted};
 
     memcpy(row.variant, items->call->variant, sizeof(row.variant));
     for (size_t i = first; i < last; i++) {
@@ -104,7 +119,8 @@ static size_t collect_calls(const trace_set_t *set, trace_table_t *table, item_t
                 bool good = call->ended && !call->status;
 
                 if (good && items) {
-                    items[n] = (item_t){.call = call, .nranks = comm->nranks};
+                    items[n] =
+                        (item_t){.call = call, .nranks = comm->nranks, .timed = trace_has_times(&set->files[i], call)};
                 }
                 n += good;
                 table->failed += !items && call->ended && call->status;
@@ -180,6 +196,23 @@ static double engine_clock_error(const trace_set_t *set)
     return most < 0 ? most : most / 1e3;
 }
 
+/* Rows of which only a part of the calls counts. */
+static void print_counted(const trace_table_t *table)
+{
+    size_t calls = 0, counted = 0;
+
+    for (size_t i = 0; i < table->n; i++) {
+        if (table->rows[i].counted < table->rows[i].calls) {
+            calls += table->rows[i].calls;
+            counted += table->rows[i].counted;
+        }
+    }
+    if (calls) {
+        printf("Of %zu calls by engines, the %zu count whose times the engine has told (coll_dma_trace_stamps).\n",
+               calls, counted);
+    }
+}
+
 void trace_print_table(const trace_set_t *set, const trace_table_t *table)
 {
     printf("%-12s %-8s %-16s %5s %10s %7s %10s  %9s %9s %9s %9s %9s\n", "operation", "by", "variant", "ranks", "bytes",
@@ -199,6 +232,7 @@ void trace_print_table(const trace_set_t *set, const trace_table_t *table)
         printf("The clocks of engines are known to %.1f us. So are `schedule` and `copy` by engines.\n",
                engine_clock_error(set));
     }
+    print_counted(table);
     if (table->failed || table->open) {
         printf("Not counted: %zu calls that have failed, %zu that have not ended.\n", table->failed, table->open);
     }
@@ -224,10 +258,11 @@ void trace_print_json(const trace_set_t *set, const trace_table_t *table)
         const trace_row_t *r = &table->rows[i];
 
         printf("%s\n  {\"operation\":\"%s\",\"by\":\"%s\",\"variant\":\"%s\",\"ranks\":%d,\"bytes\":%llu,\"calls\":%zu,"
-               "\"us\":%.3f,\"control\":%.3f,\"schedule\":%.3f,\"copy\":%.3f,\"synchronise\":%.3f,\"meeting\":%.3f}",
+               "\"counted\":%zu,\"us\":%.3f,\"control\":%.3f,\"schedule\":%.3f,\"copy\":%.3f,\"synchronise\":%.3f,"
+               "\"meeting\":%.3f}",
                i ? "," : "", trace_coll_name(r->coll), trace_by_name(r->by), r->variant, r->nranks,
-               (unsigned long long)r->bytes, r->calls, r->time, r->phases.control, r->phases.schedule, r->phases.copy,
-               r->phases.synchronise, r->phases.meeting);
+               (unsigned long long)r->bytes, r->calls, r->counted, r->time, r->phases.control, r->phases.schedule,
+               r->phases.copy, r->phases.synchronise, r->phases.meeting);
     }
     printf("]}\n");
 }

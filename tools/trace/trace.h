@@ -49,7 +49,9 @@ typedef struct trace_call {
     int64_t busy_before_met, moving;        /* moving: time in which messages or steps inside the node were under way */
     int64_t line;                           /* when the last program of this rank was seen to have ended */
     trace_span_t ticks;                     /* by the engine's clock: the first beginning, the last end */
-    int64_t early; /* the same clock: the end of what was given to it before `met`; 0: nothing */
+    int64_t early;   /* the same clock: the end of what was given to it before `met`; 0: nothing */
+    int64_t told;    /* when the core had read the ticks */
+    int64_t reading; /* before the end, for the trace alone; not part of the call */
     bool armed;
     trace_phases_t phases;
 } trace_call_t;
@@ -138,8 +140,8 @@ typedef struct trace_row {
     char variant[17];
     uint64_t bytes;
     int nranks;
-    size_t calls;
-    double time; /* mean over the middle half of the calls, as the next ones; microseconds */
+    size_t calls, counted; /* counted: if an engine has told times of some, these alone are */
+    double time;           /* mean over the middle half of the calls, as the next ones; microseconds */
     trace_phases_t phases;
 } trace_row_t;
 
@@ -154,6 +156,11 @@ void trace_compute_phases(trace_set_t *set, const trace_messages_t *messages);
 bool trace_make_table(const trace_set_t *set, trace_table_t *table);
 void trace_print_table(const trace_set_t *set, const trace_table_t *table);
 void trace_print_json(const trace_set_t *set, const trace_table_t *table);
+/* Has the engine told when it copied? Not all calls of the engine stream have such times. */
+static inline bool trace_has_times(const trace_file_t *file, const trace_call_t *call)
+{
+    return call->by == DMA_TRACE_GPU_ENGINE && file->has_ticks && call->ticks.last;
+}
 const char *trace_coll_name(uint8_t coll);
 const char *trace_by_name(uint8_t by);
 

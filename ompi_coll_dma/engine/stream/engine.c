@@ -81,7 +81,7 @@ static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
     b->nranks = params->nranks;
     b->lines = params->lines;
     dma_self_copy_init(&b->self_copy, b->unit->method, b->unit->rt);
-    dma_stream_stamps_init(&b->stamps, b->unit->rt, params->stamps);
+    dma_stream_stamps_init(&b->stamps, b->unit->rt, params->stamps, params->stamp_all);
     *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
@@ -256,12 +256,9 @@ static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run,
 static dma_status_t submit_own(dma_stream_binding_t *b)
 {
     dma_gpu_stream_t *stream = b->unit->streams[DMA_STREAM_OWN];
-    dma_status_t status;
 
     dma_stream_stamps_put_before(&b->stamps, DMA_STREAM_OWN, stream);
-    status = dma_self_copy_submit(&b->self_copy, &b->work.own, b->unit->rt, stream);
-    dma_stream_stamps_put_after(&b->stamps, DMA_STREAM_OWN, stream);
-    return status;
+    return dma_self_copy_submit(&b->self_copy, &b->work.own, b->unit->rt, stream);
 }
 
 static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
@@ -273,9 +270,6 @@ static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
     if (status != DMA_OK) {
         return status;
     }
-    if (pushes) {
-        dma_stream_stamps_put_after(&b->stamps, DMA_STREAM_PUSHES, b->unit->streams[DMA_STREAM_PUSHES]);
-    }
     b->own_prog = echoed ? 0 : work->own.prog;
     b->echoed = echoed ? work->own.prog : 0;
     /* Submit the self copy before the writes of the pushes' lines. Submitting takes time, and nobody needs the lines
@@ -285,6 +279,9 @@ static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
     }
     if (pushes || echoed) {
         status = signal_lines(b, DMA_STREAM_PUSHES);
+        if (pushes && status == DMA_OK) {
+            dma_stream_stamps_put_after(&b->stamps, DMA_STREAM_PUSHES, b->unit->streams[DMA_STREAM_PUSHES]);
+        }
     } else {
         write_lines(b, DMA_STREAM_PUSHES);
     }
@@ -295,7 +292,11 @@ static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
         write_lines(b, DMA_STREAM_OWN);
         return DMA_OK;
     }
-    return signal_lines(b, DMA_STREAM_OWN);
+    status = signal_lines(b, DMA_STREAM_OWN);
+    if (!b->early.bytes && status == DMA_OK) {
+        dma_stream_stamps_put_after(&b->stamps, DMA_STREAM_OWN, b->unit->streams[DMA_STREAM_OWN]);
+    }
+    return status;
 }
 
 /* If the copy that was launched early is not this run's own block, waits until it has ended. */
@@ -321,6 +322,9 @@ static void stream_copy_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t 
         return;
     }
     if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
+        if (b->stamps.rt) {
+            dma_stream_stamps_choose(&b->stamps, dma_now());
+        }
         dma_stream_stamps_put_before(&b->stamps, DMA_STREAM_OWN, unit->streams[DMA_STREAM_OWN]);
         if (dma_self_copy_launch_early(&b->self_copy, &block, unit->rt, unit->streams[DMA_STREAM_OWN])) {
             dma_stream_stamps_put_after(&b->stamps, DMA_STREAM_OWN, unit->streams[DMA_STREAM_OWN]);

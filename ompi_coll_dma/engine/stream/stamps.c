@@ -9,7 +9,8 @@
 #define FIRST_NS   1e9  /* the time of the first event: no other one is before 0 */
 #define TICK_NS    10.0 /* as the engines' clocks in traces have it */
 #define BURSTS     8
-#define MOST_DELAY 0.05 /* seconds in which a runtime notices an event that has been reached */
+#define LONG_AFTER 300e-6 /* seconds after the run before: there stamps are not noticed */
+#define MOST_DELAY 0.05   /* seconds in which a runtime notices an event that has been reached */
 
 void dma_stream_clock_destroy(dma_stream_clock_t *clock, const dma_gpu_runtime_t *rt)
 {
@@ -38,6 +39,22 @@ void dma_stream_stamps_destroy(dma_stream_stamps_t *stamps)
     stamps->rt = NULL;
 }
 
+/* One of 16 numbers. */
+static bool is_chosen(uint32_t number)
+{
+    return (number * UINT32_C(2654435769)) >> 28 == 0;
+}
+
+void dma_stream_stamps_choose(dma_stream_stamps_t *stamps, double now)
+{
+    if (!stamps->chosen) {
+        stamps->on = stamps->all || is_chosen(stamps->runs) || now - stamps->last >= LONG_AFTER;
+        stamps->last = now;
+        stamps->runs++;
+        stamps->chosen = true;
+    }
+}
+
 static bool put(dma_stream_stamps_t *stamps, dma_gpu_event_t **event, dma_gpu_stream_t *stream)
 {
     if (!*event && stamps->rt->event_create_timed(event) != DMA_OK) {
@@ -52,14 +69,14 @@ static bool put(dma_stream_stamps_t *stamps, dma_gpu_event_t **event, dma_gpu_st
 void dma_stream_stamps_put_before(dma_stream_stamps_t *stamps, dma_stream_which_t which, dma_gpu_stream_t *stream)
 {
     stamps->given[which] = false;
-    if (stamps->rt && !stamps->broken) {
+    if (stamps->rt && stamps->on && !stamps->broken) {
         (void)put(stamps, &stamps->before[which], stream);
     }
 }
 
 void dma_stream_stamps_put_after(dma_stream_stamps_t *stamps, dma_stream_which_t which, dma_gpu_stream_t *stream)
 {
-    if (stamps->rt && !stamps->broken) {
+    if (stamps->rt && stamps->on && !stamps->broken) {
         stamps->given[which] = put(stamps, &stamps->after[which], stream);
     }
 }

@@ -2,13 +2,20 @@
  * When the streams of a traced communicator get to their copies, and when they have done them, by the clock of the device.
  * Other communicators have no timed events, and pay one comparison for each stream of a run.
  *
- * A stream gets one timed event in front of its copies and one behind them, before the lines that report the copies. So both
- * have been reached when the lines are seen.
+ * A stream gets one timed event in front of its copies and one behind the lines that report them. Between copies and lines the
+ * second event would delay the lines by 3 us on a H100. So it may be reached a moment after the lines are seen, and the times
+ * include the writing of the lines. The copy of an own block that is launched early has its event at once, because its line
+ * comes much later.
  *
- *     before, copies ..., after, lines
+ *     before, copies ..., lines, after
  *
  * The first event also wakes the stream up: the time until it is reached is that of the engine's waking up, or of the work of
  * others in front of it. What the copies themselves take to begin lies between the two events.
+ *
+ * All of this takes some 5 us of the core, and 2 us of the streams, on a H100. So only some runs get stamps, unless all are
+ * wanted: every 16th run in the mean, and those that begin long after the run before them. The choice depends on the number of
+ * the run alone, so that it is the same on all ranks, as each rank that is slower makes all slower. It is not every 16th run
+ * exactly, which could always be the same call of a program's loop.
  *
  * The runtime says how far two events are apart, as a float in milliseconds: exact to 60 ns for a second, to 4 us for a minute.
  * So a unit's clock counts from an event that is near. The event in front of a run becomes that one if the last one is
@@ -27,6 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "dma/clock.h"
 #include "engine/gpu.h"
 #include "gpu/runtime.h"
 
@@ -49,6 +57,11 @@ typedef struct dma_stream_stamps {
     bool given[DMA_STREAMS]; /* both events are on the stream, for the last run */
     bool early;              /* then: the copy on DMA_STREAM_OWN was launched before the peers had entered */
     bool broken;             /* an event could not be made or recorded */
+    bool all;                /* every run gets stamps */
+    bool on;                 /* this run does */
+    bool chosen;             /* the next run has been looked at, because its early copy was launched */
+    uint32_t runs;
+    double last; /* dma_now() when the last run began */
 } dma_stream_stamps_t;
 
 void dma_stream_clock_destroy(dma_stream_clock_t *clock, const dma_gpu_runtime_t *rt);
@@ -58,20 +71,28 @@ void dma_stream_clock_destroy(dma_stream_clock_t *clock, const dma_gpu_runtime_t
 bool dma_stream_clock_relate(dma_stream_clock_t *clock, const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream,
                              dma_gpu_moment_t *moment);
 
-static inline void dma_stream_stamps_init(dma_stream_stamps_t *stamps, const dma_gpu_runtime_t *rt, bool wanted)
+static inline void dma_stream_stamps_init(dma_stream_stamps_t *stamps, const dma_gpu_runtime_t *rt, bool wanted,
+                                          bool all)
 {
-    *stamps = (dma_stream_stamps_t){.rt = wanted && rt->event_elapsed ? rt : NULL};
+    *stamps = (dma_stream_stamps_t){.rt = wanted && rt->event_elapsed ? rt : NULL, .all = all};
 }
+
+/* The next run is about to get its first copy: does it get stamps? */
+void dma_stream_stamps_choose(dma_stream_stamps_t *stamps, double now);
 
 /* A run begins; `early`: its copy on DMA_STREAM_OWN has been launched. */
 static inline void dma_stream_stamps_begin(dma_stream_stamps_t *stamps, bool early)
 {
+    if (stamps->rt) {
+        dma_stream_stamps_choose(stamps, dma_now());
+        stamps->chosen = false;
+    }
     stamps->given[DMA_STREAM_PUSHES] = false;
     stamps->given[DMA_STREAM_OWN] &= early;
     stamps->early = early;
 }
 
-/* All below in scope. The first two do nothing if stamps are not wanted. An event that cannot be made or recorded ends them for
+/* All below in scope. The first two do nothing if the run gets no stamps. An event that cannot be made or recorded ends them for
  * this binding, without an error: what is wrong with the stream, its copies will show. */
 void dma_stream_stamps_put_before(dma_stream_stamps_t *stamps, dma_stream_which_t which, dma_gpu_stream_t *stream);
 void dma_stream_stamps_put_after(dma_stream_stamps_t *stamps, dma_stream_which_t which, dma_gpu_stream_t *stream);

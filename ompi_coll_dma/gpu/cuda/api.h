@@ -138,6 +138,7 @@ typedef CUmemAccessDesc cuda_access_t;
     X(event_record, cuEventRecord, true, struct CUevent_st *event, struct CUstream_st *stream)                         \
     X(event_query, cuEventQuery, true, struct CUevent_st *event)                                                       \
     X(event_elapsed, cuEventElapsedTime, false, float *ms, struct CUevent_st *from, struct CUevent_st *to)             \
+    X(event_elapsed12, cuEventElapsedTime_v2, false, float *ms, struct CUevent_st *from, struct CUevent_st *to)        \
     X(write32, cuStreamWriteValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,           \
       unsigned flags)                                                                                                  \
     X(graph_create, cuGraphCreate, false, struct CUgraph_st **graph, unsigned flags)                                   \

@@ -252,7 +252,9 @@ static dma_status_t event_elapsed(dma_gpu_event_t *first, dma_gpu_event_t *last,
     if (dma_gpu_guard_has_lost(&dma_cuda_guard, from->origin)) {
         return dma_gpu_guard_error(from->origin);
     }
-    status = DMA_CUDA_WITH(to, event_elapsed, &ms, from->cuda, to->cuda);
+    /* The new one, of CUDA 12.8, does not look for errors of the device: 0.2 instead of 3.5 us on a H100. */
+    status = dma_cuda.event_elapsed12 ? DMA_CUDA_WITH(to, event_elapsed12, &ms, from->cuda, to->cuda)
+                                      : DMA_CUDA_WITH(to, event_elapsed, &ms, from->cuda, to->cuda);
     *ns = 1e6 * (double)ms;
     return status;
 }
@@ -273,6 +275,8 @@ void dma_cuda_fill_streams(dma_gpu_runtime_t *table)
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
-    table->event_create_timed = dma_cuda.event_elapsed ? event_create_timed : NULL;
-    table->event_elapsed = dma_cuda.event_elapsed ? event_elapsed : NULL;
+    if (dma_cuda.event_elapsed12 || dma_cuda.event_elapsed) {
+        table->event_create_timed = event_create_timed;
+        table->event_elapsed = event_elapsed;
+    }
 }
