@@ -115,6 +115,7 @@ DMA_REASON(COMM, memory_pool, "memory of a pool has no IPC handle of its own", S
 DMA_REASON(COMM, memory_vmm, "virtually mapped memory was made without a handle type by which it can be shared", SCRATCH)
 DMA_REASON(COMM, memory_unshared, "the ranks cannot give each other file descriptors of virtually mapped memory", SCRATCH)
 DMA_REASON(COMM, memory_tied, "the runtime already keeps as much memory as it may for exports of small allocations", SCRATCH)
+DMA_REASON(COMM, memory_brief, "the last receive buffers were freed after a few calls, so peers do not open a new one", SCRATCH)
 DMA_REASON(COMM, memory_managed, "managed memory migrates: it has no IPC handle", SCRATCH)
 DMA_REASON(COMM, memory_imported, "imported memory must not be exported again", SCRATCH)
 DMA_REASON(COMM, memory_extent, "the runtime does not say where the allocation begins and ends", SCRATCH)

@@ -209,7 +209,8 @@ static dma_reason_t prepare_buffers(dma_comm_t *comm, dma_task_t *task)
         return comm->device->off;
     }
     if (dma_device_needs_scratch(comm->device, task->device) &&
-        (status = dma_device_use_scratch(comm, task)) != DMA_OK) {
+        (status = dma_device_use_scratch(comm, task)) != DMA_OK &&
+        !(dma_device_undo_brief(task->device) && !dma_device_needs_scratch(comm->device, task->device))) {
         return status == DMA_ERR_NOMEM ? DMA_REASON_staged_scratch : DMA_REASON_staged_scratch_runtime;
     }
     status = dma_device_publish_record(comm, task);
@@ -232,6 +233,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     }
     if (!call->persistent) {
         dma_device_check_export(comm, call);
+        dma_device_check_brief(comm, task);
     }
     if (!call->persistent && !is_sure_of_engine(comm, call) && is_left_to_caller(comm)) {
         return DMA_AGAIN;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "gpu/brief.h"
 
 static size_t tables_bytes(int nranks)
 {
@@ -192,12 +193,19 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
 
     if (dc->last.served && is_repeatable(task) && !memcmp(&key, &dc->last.key, sizeof(key))) {
         *info = dc->last.info;
+        if (dc->last.repeats < DMA_BRIEF_CALLS) {
+            dc->last.repeats++;
+            dma_ipc_count_calls(comm->proc->ipc, dc->last.info.number, 1);
+        }
         return DMA_OK;
     }
     dc->last.served = false;
     status = dma_ipc_export(comm->proc->ipc, halves ? &d->memory->memory : &d->recv, &export);
     if (status != DMA_OK) {
         return status;
+    }
+    if (d->memory) {
+        dma_ipc_count_calls(comm->proc->ipc, export.number, DMA_BRIEF_CALLS); /* that memory is ours */
     }
     traits = dma_gpu_traits_of_call(&dc->device->traits, dc->may_arm);
     *info = make_info(comm, task, &export, halves);

@@ -267,6 +267,7 @@ typedef struct dma_device_last {
     bool served; /* the engine has carried it out, and a later call may repeat it */
     dma_device_call_key_t key;
     dma_device_info_t info; /* what a repetition publishes */
+    unsigned repeats;       /* counted up to DMA_BRIEF_CALLS */
     const dma_plan_t *plan;
 } dma_device_last_t;
 
@@ -491,6 +492,10 @@ bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma
 /* If the receive buffer is virtually mapped memory that peers cannot open, or an export of it would tie up too much memory, it
  * needs scratch memory, too. */
 void dma_device_check_export(const dma_comm_t *comm, struct dma_device_call *d);
+/* Shall scratch memory take what the call receives, because the buffer is likely to be freed soon? `undo`: there is none; false:
+ * that was not so. */
+void dma_device_check_brief(const dma_comm_t *comm, const dma_task_t *task);
+bool dma_device_undo_brief(struct dma_device_call *d);
 /* Puts scratch memory in place of the sides that need it, and copies what is sent; or the call has a `piece` now, and nothing
  * is copied yet. After an error the call is unchanged. */
 dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task);

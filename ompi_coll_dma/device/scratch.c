@@ -173,6 +173,9 @@ static void note_scratch(dma_comm_t *comm, const struct dma_device_call *d, cons
     if (d->recv_scratch && d->recv.reason) {
         dma_comm_note_reason(comm, d->recv.reason);
     }
+    if (d->recv_scratch && d->recv.reason == DMA_REASON_memory_brief) {
+        dma_ipc_use_brief(comm->proc->ipc, &d->recv);
+    }
     if (d->send_scratch && !d->send_type) {
         dma_comm_note_reason(comm, DMA_REASON_scratch_send);
     }
@@ -276,6 +279,37 @@ void dma_device_check_export(const dma_comm_t *comm, struct dma_device_call *d)
         d->recv.reason = DMA_REASON_memory_tied;
         d->recv_scratch = true;
     }
+}
+
+/* A copy of so many bytes inside of the device takes less time than opening memory does. */
+#define BRIEF_MOST  (UINT64_C(32) << 20)
+#define BRIEF_PARTS 4 /* and may take this part of all scratch memory */
+
+void dma_device_check_brief(const dma_comm_t *comm, const dma_task_t *task)
+{
+    struct dma_device_call *d = task->device;
+    uint64_t bytes, most = comm->proc->params.scratch_bytes / BRIEF_PARTS;
+
+    if (!d->recv.exportable || d->recv_scratch || !comm->device || !dma_ipc_is_brief(comm->proc->ipc, &d->recv)) {
+        return;
+    }
+    bytes = dma_blocks_all(&task->run.recv, comm->nranks);
+    if (bytes <= BRIEF_MOST && bytes <= most) {
+        d->recv.exportable = false;
+        d->recv.reason = DMA_REASON_memory_brief;
+        d->recv_scratch = true;
+    }
+}
+
+bool dma_device_undo_brief(struct dma_device_call *d)
+{
+    if (d->recv.reason != DMA_REASON_memory_brief) {
+        return false;
+    }
+    d->recv.exportable = true;
+    d->recv.reason = DMA_REASON_NONE;
+    d->recv_scratch = false;
+    return true;
 }
 
 dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gpu/brief.h"
 #include "gpu/mapped.h"
 #include "gpu/tied.h"
 #include "node/arena.h"
@@ -15,6 +16,8 @@
 typedef struct export_entry {
     struct export_entry *next;
     dma_export_t export;
+    unsigned calls; /* that have used it, up to DMA_BRIEF_CALLS */
+    bool counted;   /* it has been freed, and is counted */
 } export_entry_t;
 
 struct dma_import {
@@ -50,6 +53,7 @@ struct dma_ipc {
     dma_mapped_owner_t owner; /* with the nonce of this process */
     uint64_t last_number;
     dma_tied_t tied;
+    dma_brief_t brief;
     export_entry_t *exports; /* most recently used first */
     unsigned nexports;
     bool evicted; /* an export has been evicted: its memory may still exist */
@@ -153,6 +157,19 @@ static bool is_freed(const dma_ipc_t *ipc, const dma_export_t *export)
            (export->buffer_id && m.buffer_id != export->buffer_id);
 }
 
+static void count_freed(dma_ipc_t *ipc, export_entry_t *e)
+{
+    if (!e->counted) {
+        e->counted = true;
+        dma_brief_freed(&ipc->brief, e->calls);
+    }
+}
+
+static void count_calls(export_entry_t *e, unsigned calls)
+{
+    e->calls = e->calls + calls < DMA_BRIEF_CALLS ? e->calls + calls : DMA_BRIEF_CALLS;
+}
+
 /* Is the old memory gone now that there is the new one? */
 static bool displaces(const dma_ipc_t *ipc, const dma_export_t *new, const dma_export_t *old)
 {
@@ -174,6 +191,7 @@ static export_entry_t *find_export(dma_ipc_t *ipc, const dma_export_t *wanted)
         }
         if (displaces(ipc, wanted, &e->export)) {
             *link = e->next;
+            count_freed(ipc, e);
             free(e);
             ipc->nexports--;
             continue;
@@ -278,23 +296,83 @@ dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *m, dma_expor
     }
     if (status == DMA_OK) {
         *export = e->export;
+        count_calls(e, 1);
     }
     pthread_mutex_unlock(&ipc->lock);
     return status;
 }
 
+/* With the lock. */
+static export_entry_t *find_number(const dma_ipc_t *ipc, uint64_t number)
+{
+    export_entry_t *e = ipc->exports;
+
+    while (e && e->export.number != number) {
+        e = e->next;
+    }
+    return e;
+}
+
+void dma_ipc_count_calls(dma_ipc_t *ipc, uint64_t number, unsigned calls)
+{
+    export_entry_t *e;
+
+    pthread_mutex_lock(&ipc->lock);
+    if ((e = find_number(ipc, number))) {
+        count_calls(e, calls);
+    }
+    pthread_mutex_unlock(&ipc->lock);
+}
+
 bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number)
 {
-    const export_entry_t *e;
+    export_entry_t *e;
     bool freed;
 
     pthread_mutex_lock(&ipc->lock);
-    for (e = ipc->exports; e && e->export.number != number; e = e->next) {
-    }
+    e = find_number(ipc, number);
     /* No entry: it was evicted, or other memory was exported at its address. */
     freed = !e || is_freed(ipc, &e->export);
+    if (e && freed) {
+        count_freed(ipc, e);
+    }
     pthread_mutex_unlock(&ipc->lock);
     return freed;
+}
+
+/* ---- memory that is not worth an export ---- */
+
+/* With the lock. */
+static bool is_exported(const dma_ipc_t *ipc, const dma_gpu_memory_t *m)
+{
+    dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id};
+
+    for (const export_entry_t *e = ipc->exports; e; e = e->next) {
+        if (same_allocation(&e->export, &wanted)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool dma_ipc_is_brief(dma_ipc_t *ipc, const dma_gpu_memory_t *m)
+{
+    bool brief;
+
+    if (!dma_brief_expects(&ipc->brief) || !m->buffer_id || m->mapped) {
+        return false;
+    }
+    pthread_mutex_lock(&ipc->lock);
+    brief = dma_brief_is_young(&ipc->brief, m->buffer_id) && !is_exported(ipc, m);
+    pthread_mutex_unlock(&ipc->lock);
+    return brief;
+}
+
+void dma_ipc_use_brief(dma_ipc_t *ipc, const dma_gpu_memory_t *m)
+{
+    pthread_mutex_lock(&ipc->lock);
+    dma_brief_used(&ipc->brief, m->buffer_id);
+    pthread_mutex_unlock(&ipc->lock);
 }
 
 /* ---- imports ---- */

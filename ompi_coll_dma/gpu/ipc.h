@@ -59,8 +59,14 @@ typedef struct dma_export {
 
 /* May exportable memory be exported? No, if the runtime would keep too much for such exports (gpu/tied.h). */
 bool dma_ipc_may_export(dma_ipc_t *ipc, const dma_gpu_memory_t *memory);
+/* Is this memory not exported, and likely to be freed after a few calls (gpu/brief.h)? Then it is not worth an export. */
+bool dma_ipc_is_brief(dma_ipc_t *ipc, const dma_gpu_memory_t *memory);
+/* A call uses such memory without an export. */
+void dma_ipc_use_brief(dma_ipc_t *ipc, const dma_gpu_memory_t *memory);
 /* Fills `export` for the allocation that contains `memory`, which must be exportable. */
 dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *memory, dma_export_t *export);
+/* So many more calls have used this export, without asking for it. */
+void dma_ipc_count_calls(dma_ipc_t *ipc, uint64_t number, unsigned calls);
 /* Whether the memory of this export has been freed. Its number is not used again then. Queries the runtime. */
 bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number);
 

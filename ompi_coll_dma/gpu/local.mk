@@ -1,5 +1,7 @@
 # GPU runtimes: one table of calls, and what kind of memory an address is.
 core_sources += \
+	ompi_coll_dma/gpu/brief.c \
+	ompi_coll_dma/gpu/brief.h \
 	ompi_coll_dma/gpu/budget.c \
 	ompi_coll_dma/gpu/budget.h \
 	ompi_coll_dma/gpu/cache.c \

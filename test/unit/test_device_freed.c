@@ -6,6 +6,7 @@
 
 #include "core/comm.h"
 #include "device/device.h"
+#include "gpu/brief.h"
 #include "gpu/tied.h"
 #include "libengine_call.h"
 #include "libunit.h"
@@ -81,6 +82,116 @@ START_TEST(freed_memory_is_given_back)
     job_t job = call_job(3, elsewhere, NULL);
 
     call_run_job(&job);
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
+/*
+ * A program that allocates a buffer for each call. After the first ones, what is received goes through scratch memory. A buffer
+ * that comes again is opened in its third call, and from then on new ones are opened at once.
+ */
+typedef struct churn {
+    unsigned calls;    /* with each buffer */
+    unsigned buffers;  /* in all */
+    bool always_moves; /* each one is at another address */
+} churn_t;
+
+static void churns(rank_t *r)
+{
+    const churn_t *churn = r->job->arg;
+    call_t *c = call_make(r, &spec);
+    uint64_t tag = 0;
+
+    prepare(r, r->comms[0]);
+    for (unsigned i = 0; i < churn->buffers; i++) {
+        for (unsigned k = 0; k < churn->calls; k++) {
+            call_run(r, r->comms[0], c, ++tag);
+            threads_barrier(r);
+        }
+        call_move(r, c, !churn->always_moves);
+        threads_barrier(r);
+    }
+    ends(r, c, churn->buffers * churn->calls);
+}
+
+START_TEST(buffers_that_are_freed_soon)
+{
+    static const churn_t cases[] = {
+        {.calls = 1, .buffers = 40}, {.calls = 1, .buffers = 40, .always_moves = true}, {.calls = 2, .buffers = 40},
+        {.calls = 3, .buffers = 40}, {.calls = 4, .buffers = 20, .always_moves = true},
+    };
+    const churn_t *churn = &cases[_i];
+    bool brief = churn->calls < DMA_BRIEF_CALLS;
+    job_t job = call_job(2, churns, NULL);
+    unsigned opened;
+
+    job.arg = (void *)(uintptr_t)churn;
+    threads_run(&job);
+    opened = fake_gpu_calls("ipc_open");
+    engine_end();
+    fake_gpu_stop();
+    if (brief) {
+        /* the first three, as a buffer that is freed is missed when the next one is published, and scratch memory */
+        ck_assert_uint_le(opened, 2 * 5);
+        ck_assert_uint_ge(reasons_count(DMA_REASON_memory_brief), 2 * 30 * churn->calls);
+    } else {
+        ck_assert_uint_ge(opened, 2 * churn->buffers);
+        ck_assert_uint_eq(reasons_count(DMA_REASON_memory_brief), 0);
+    }
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
+/* After buffers that were freed soon comes one that stays. */
+static void settles(rank_t *r)
+{
+    enum { MOVES = 10, STAYS = 20 };
+    call_t *c = call_make(r, &spec);
+    uint64_t tag = 0;
+    unsigned opened;
+
+    prepare(r, r->comms[0]);
+    for (int i = 0; i < MOVES; i++) {
+        call_run(r, r->comms[0], c, ++tag);
+        threads_barrier(r);
+        call_move(r, c, true);
+        threads_barrier(r);
+    }
+    opened = fake_gpu_calls("ipc_open");
+    threads_barrier(r);
+    for (int i = 0; i < STAYS; i++) {
+        call_run(r, r->comms[0], c, ++tag);
+        threads_barrier(r);
+        must(r, (fake_gpu_calls("ipc_open") > opened) == (i >= DMA_BRIEF_CALLS - 1), "call %d: %u imports, before %u",
+             i, fake_gpu_calls("ipc_open"), opened);
+        threads_barrier(r);
+    }
+    ends(r, c, MOVES + STAYS);
+}
+
+START_TEST(a_buffer_that_stays)
+{
+    job_t job = call_job(2, settles, NULL);
+
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
+/* Without scratch memory, or without room for it on the device, a new buffer is opened. */
+START_TEST(no_scratch_for_such_buffers)
+{
+    static const churn_t churn = {.calls = 1, .buffers = 10};
+    job_t job = call_job(2, churns, NULL);
+
+    job.arg = (void *)(uintptr_t)&churn;
+    if (_i == 0) {
+        job.params.scratch_bytes = 0;
+    } else {
+        fake_gpu_fail_often("alloc", 0, 1000, DMA_ERR_NOMEM);
+    }
+    call_run_job(&job);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_memory_brief), 0);
     ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
 }
 END_TEST
@@ -250,6 +361,9 @@ int main(void)
     unit_loop(s, freed_and_allocated_at_the_same_address, 0, 4, 30);
     unit_test(s, freed_memory_is_given_back, 20);
     unit_test(s, freed_memory_is_still_held, 20);
+    unit_loop(s, buffers_that_are_freed_soon, 0, 5, 60);
+    unit_test(s, a_buffer_that_stays, 60);
+    unit_loop(s, no_scratch_for_such_buffers, 0, 2, 60);
     unit_test(s, blocks_of_small_allocations, 30);
     unit_test(s, on_two_communicators, 20);
     unit_test(s, large_allocations, 20);
