@@ -14,6 +14,11 @@
  *
  *     first: processor ms of all ranks, sleeps and preemptions: all-gather 410+220 ms 900 2000; again 8+9 ms 200 310;
  *     all-to-all 80+60 ms 500 600; again 11+8 ms 210 400
+ *
+ * A third line is about memory after the first all-gather, medians over all ranks: the most that was ever resident, and the
+ * rank's share of what is resident, in which memory of several processes counts once (Pss of the kernel).
+ *
+ *     first: KiB after the first all-gather: at most 11000 resident, share 4000
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -30,6 +35,7 @@ typedef struct facts {
     double in_program[CALLS], in_kernel[CALLS]; /* processor time */
     double sleeps[CALLS], preemptions[CALLS];
     double after_init, after_gather, after_exchange, private, shared; /* KiB resident */
+    double peak, share;                                               /* KiB, after the first all-gather */
 } facts_t;
 
 enum { FACTS = sizeof(facts_t) / sizeof(double) };
@@ -52,6 +58,24 @@ static void look(double *resident, double *private, double *shared)
     *resident = anon + mapped + shmem;
     *private = anon;
     *shared = shmem;
+}
+
+/* The number behind a name in a file of /proc; 0: it is not there. */
+static double kib_of(const char *path, const char *name)
+{
+    FILE *file = fopen(path, "r");
+    char line[256];
+    double kib = 0;
+
+    while (file && fgets(line, sizeof(line), file)) {
+        if (!strncmp(line, name, strlen(name))) {
+            sscanf(line + strlen(name), "%lf", &kib);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return kib;
 }
 
 static unsigned char value(int from, int to, int i)
@@ -156,7 +180,7 @@ static void print(const facts_t *all, int any_wrong)
         printf("%s %s %.0f+%.0f ms %.0f %.0f", call ? ";" : "", names[call], sum.in_program[call] * 1e3,
                sum.in_kernel[call] * 1e3, sum.sleeps[call], sum.preemptions[call]);
     }
-    printf("\n");
+    printf("\nfirst: KiB after the first all-gather: at most %.0f resident, share %.0f\n", median.peak, median.share);
 }
 
 int main(int argc, char **argv)
@@ -172,6 +196,10 @@ int main(int argc, char **argv)
     look(&mine.after_init, &unused[0], &unused[1]);
     gather(&mine, 0);
     look(&mine.after_gather, &mine.private, &mine.shared);
+    mine.peak = kib_of("/proc/self/status", "VmHWM:");
+    MPI_Barrier(MPI_COMM_WORLD); /* so that all processes exist, and their shares do not change */
+    mine.share = kib_of("/proc/self/smaps_rollup", "Pss:");
+    MPI_Barrier(MPI_COMM_WORLD);
     gather(&mine, 1);
     if (!gathers_only) {
         exchange(&mine, 2);
