@@ -42,10 +42,21 @@ dma_status_t dma_gpu_fail(dma_status_t status, const char *format, ...)
     return status;
 }
 
+/* May this loaded library be the one that is wanted? Its file can have another version, or more, in its name than its soname. */
+static int is_similar(struct dl_phdr_info *info, size_t size, void *soname)
+{
+    const char *wanted = soname, *slash = strrchr(info->dlpi_name, '/');
+
+    (void)size;
+    return !strncmp(slash ? slash + 1 : info->dlpi_name, wanted, strcspn(wanted, "."));
+}
+
+/* For a library that is not loaded, dlopen would look into all folders: a third of a millisecond for all names of runtimes. */
 void *dma_gpu_find_library(const char *const *sonames)
 {
     for (; *sonames; sonames++) {
-        void *library = dlopen(*sonames, RTLD_LAZY | RTLD_NOLOAD);
+        bool loaded = dl_iterate_phdr(is_similar, (void *)(uintptr_t)*sonames);
+        void *library = loaded ? dlopen(*sonames, RTLD_LAZY | RTLD_NOLOAD) : NULL;
 
         if (library) {
             return library;

@@ -199,7 +199,7 @@ EXTRA_test_unit_test_gpu_runtime_DEPENDENCIES = $(fake_drivers)
 # finds a library that lacks a call
 test_unit_test_gpu_adopt_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlsym
 # sees which libraries are opened
-test_unit_test_gpu_runtime_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlopen
+test_unit_test_gpu_runtime_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlopen,--wrap=dl_iterate_phdr
 # is interrupted, and has little shared memory
 test_unit_test_node_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_fallocate
 # counts allocations, and their bytes
