@@ -3,7 +3,8 @@
  *
  * A dma_proc_t is this process: its arenas and its mappings of other processes' arenas. There is one. A dma_comm_t is
  * an intracommunicator, on one node or over several nodes. Creating one is local and cheap, and uses no shared memory.
- * The first call begins its set-up. The set-up ends READY or ASIDE, equal on all ranks.
+ * The first call begins its set-up, over several nodes the call after net_first_calls. The set-up ends READY or ASIDE, equal on
+ * all ranks.
  *
  * Blocking use:
  *
@@ -94,6 +95,7 @@ typedef enum dma_comm_state {
     DMA_COMM_READY,
     DMA_COMM_ASIDE,    /* all ranks have agreed that coll/dma does not serve this communicator */
     DMA_COMM_POISONED, /* failed */
+    DMA_COMM_FIRST,    /* over several nodes: its first calls go elsewhere, and the set-up has not begun */
 } dma_comm_state_t;
 
 dma_comm_state_t dma_comm_state(const dma_comm_t *comm);
@@ -136,6 +138,12 @@ typedef struct dma_call {
  * begins no set-up. */
 bool dma_call_empty(const dma_call_t *call, int nranks);
 
+/* Of a blocking call that is not empty, before dma_comm_prepare: is it one of the first of a communicator over several nodes,
+ * which the next module carries out (net_first_calls)? Equal on all ranks. Then it counts as begun. */
+bool dma_comm_begin_first(dma_comm_t *comm);
+/* The next module has carried out a blocking call. */
+void dma_comm_end_first(dma_comm_t *comm);
+
 /* Counts a blocking call that the next module does. */
 void dma_comm_count_below(dma_comm_t *comm, dma_coll_t coll);
 /* Blocking. The communicator must be READY. */
@@ -151,8 +159,8 @@ typedef void (*dma_done_t)(void *arg, dma_status_t status);
 
 /* Posts a non-blocking call. Calls of a communicator match in order, blocking or not. A call may be posted before the set-up has
  * ended. If the set-up ends ASIDE, posted calls are done by messages on all ranks, so a non-blocking call never goes to the next
- * module. A call with wrong arguments, or without memory, fails the communicator: the error is returned here or, during the
- * set-up, passed to `done`.
+ * module. So are the first calls of a communicator over several nodes (net_first_calls). A call with wrong arguments, or without
+ * memory, fails the communicator: the error is returned here or, during the set-up, passed to `done`.
  *
  * The task is placed in `memory`, of DMA_TASK_BYTES. The caller may use it again when `done` has been called, when *outcome is
  * not DMA_AGAIN, or when an error is returned. If the call completes before this returns, *outcome is its status and `done` is

@@ -25,7 +25,7 @@ DMA_PARAM_NUMBER(int, priority, 91, -100, 100, RANGE, LOCAL, USER, "",
     "default is above the 78 of coll/accelerator, which would copy small device buffers to the host before coll/dma "
     "sees them.")
 DMA_PARAM_NUMBER(int, verbose, 0, 0, 100, RANGE, LOCAL, USER, "",
-    "1: the first collective of each communicator prints one line that says whether coll/dma serves the communicator. "
+    "1: the collective that sets a communicator up prints one line that says whether coll/dma serves the communicator. "
     "2: also the reasons of choices, for example why a forced variant was not used.")
 DMA_PARAM_NAME(variant, 32, host_variants, AGREED, TUNER,
     "Algorithm for host memory. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
@@ -104,6 +104,10 @@ DMA_PARAM_NUMBER(int, progress_thread, 1, 0, 1, RANGE, LOCAL, TUNER, "",
 DMA_PARAM_NUMBER(int, nodes, 1, 0, 1, RANGE, LOCAL, USER, "",
     "1: communicators over several nodes are served too, over UCX, if the component was built with UCX. 0: only "
     "communicators of one node are served.")
+DMA_PARAM_NUMBER(uint32_t, net_first_calls, 1, 0, 1000, RANGE, LOCAL, USER, "collectives",
+    "Collectives of a communicator over several nodes that coll/dma leaves to others: blocking ones to the next component, "
+    "non-blocking ones to messages. The next one sets the communicator up, which loads UCX and takes some milliseconds of "
+    "processor time. Persistent collectives set it up at once. 0: the first collective does. All ranks need the same value.")
 DMA_PARAM_NAME(net_variant, 32, net_variants, AGREED, TUNER,
     "Algorithm between nodes. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_PATH(net_profile, AGREED, TUNER,

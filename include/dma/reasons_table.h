@@ -42,6 +42,9 @@ DMA_REASON(COMM, no_connection, "no connection to a rank", ASIDE)
 DMA_REASON(COMM, unreachable, "ranks of other nodes cannot reach each other", ASIDE)
 #undef ASIDE
 
+DMA_REASON(COMM, net_first_calls, "the first calls over several nodes go to others until the set-up begins",
+    "Calls that are among the first coll_dma_net_first_calls of their communicator: blocking ones go to the next component, "
+    "others are done by messages.")
 DMA_REASON(COMM, network_unusable, "this process has no network to other nodes",
     "Set-ups on the rank that has none; all ranks step aside.")
 
@@ -88,7 +91,7 @@ DMA_REASON(COMM, staged_export_memory, "there is no memory for an export", STAGE
 DMA_REASON(COMM, staged_peer, "another rank has no device memory that an engine serves", STAGED)
 DMA_REASON(COMM, staged_shapes, "an engine does not copy between shapes", STAGED)
 DMA_REASON(COMM, staged_vote, "a rank could not open memory, or bind its engine", STAGED)
-DMA_REASON(COMM, staged_aside, "the communicator is not served", STAGED)
+DMA_REASON(COMM, staged_aside, "the call is done by messages", STAGED)
 DMA_REASON(COMM, staged_devices, "the buffers are on two devices", STAGED)
 DMA_REASON(COMM, staged_relay, "there is no pinned memory", STAGED)
 #undef STAGED

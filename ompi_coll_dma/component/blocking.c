@@ -1,9 +1,9 @@
 /*
  * Blocking calls.
  *
- * Where the ranks have agreed that coll/dma does not serve the communicator, the module below does the call. That module
- * must not see device memory, which it would access like host memory. So it gets host memory in place of buffers in device
- * memory (dma_bounce_t).
+ * Where the ranks have agreed that coll/dma does not serve the communicator, the module below does the call. It also does the
+ * first calls of a communicator over several nodes (core/first.c). That module must not see device memory, which it would access
+ * like host memory. So it gets host memory in place of buffers in device memory (dma_bounce_t).
  */
 #include "buffer.h"
 
@@ -14,7 +14,7 @@ typedef struct fallback {
     dma_bounce_t *bounce; /* NULL: no buffer is in device memory */
 } fallback_t;
 
-/* The first call of a communicator, or a call of a communicator that is not served. */
+/* A call of a communicator that is not set up, or not served. */
 static dma_status_t run_unready(mca_coll_dma_module_t *module, ompi_communicator_t *comm, const dma_call_t *call)
 {
     dma_status_t status;
@@ -24,6 +24,10 @@ static dma_status_t run_unready(mca_coll_dma_module_t *module, ompi_communicator
     }
     if (dma_call_empty(call, ompi_comm_size(comm))) {
         return DMA_OK;
+    }
+    status = mca_coll_dma_comm_open(module, comm);
+    if (DMA_OK == status && dma_comm_begin_first(module->comm)) {
+        return DMA_UNSUPPORTED;
     }
     status = mca_coll_dma_comm_setup(module, comm);
     return DMA_OK == status ? dma_comm_run(module->comm, call) : status;
@@ -50,10 +54,11 @@ static dma_status_t begin_fallback(mca_coll_dma_module_t *module, const dma_call
 }
 
 /* After the module below has returned `rc`. */
-static int end_fallback(fallback_t *fallback, int rc)
+static int end_fallback(const mca_coll_dma_module_t *module, fallback_t *fallback, int rc)
 {
     dma_status_t status;
 
+    dma_comm_end_first(module->comm);
     if (OPAL_LIKELY(!fallback->bounce)) {
         return rc;
     }
@@ -97,7 +102,7 @@ int mca_coll_dma_allgather(const void *sbuf, dma_count_t scount, struct ompi_dat
     }
     rc = module->below.allgather(fallback.sbuf, scount, stype, fallback.rbuf, rcount, rtype, comm,
                                  module->below.allgather_module);
-    return end_fallback(&fallback, rc);
+    return end_fallback(module, &fallback, rc);
 }
 
 int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
@@ -118,7 +123,7 @@ int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_da
     }
     rc = module->below.allgatherv(fallback.sbuf, scount, stype, fallback.rbuf, rcounts, displs, rtype, comm,
                                   module->below.allgatherv_module);
-    return end_fallback(&fallback, rc);
+    return end_fallback(module, &fallback, rc);
 }
 
 int mca_coll_dma_alltoall(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
@@ -136,7 +141,7 @@ int mca_coll_dma_alltoall(const void *sbuf, dma_count_t scount, struct ompi_data
     }
     rc = module->below.alltoall(fallback.sbuf, scount, stype, fallback.rbuf, rcount, rtype, comm,
                                 module->below.alltoall_module);
-    return end_fallback(&fallback, rc);
+    return end_fallback(module, &fallback, rc);
 }
 
 int mca_coll_dma_alltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls, struct ompi_datatype_t *stype,
@@ -154,5 +159,5 @@ int mca_coll_dma_alltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t 
     }
     rc = module->below.alltoallv(fallback.sbuf, scounts, sdispls, stype, fallback.rbuf, rcounts, rdispls, rtype, comm,
                                  module->below.alltoallv_module);
-    return end_fallback(&fallback, rc);
+    return end_fallback(module, &fallback, rc);
 }

@@ -56,7 +56,8 @@ void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_
     char line[512];
     name_t name;
 
-    if (DMA_COMM_NEW == state || DMA_COMM_SETUP == state || atomic_exchange(&module->reported, true)) {
+    if (DMA_COMM_NEW == state || DMA_COMM_FIRST == state || DMA_COMM_SETUP == state ||
+        atomic_exchange(&module->reported, true)) {
         return;
     }
     if (0 != ompi_comm_rank(comm)) {

@@ -226,22 +226,26 @@ static void note_setup_end(dma_comm_t *comm)
     dma_comm_begin_trace(comm);
 }
 
+/* Before and in the set-up. */
+static int advance_unready(dma_comm_t *comm)
+{
+    int completed = dma_comm_advance_first(comm);
+    dma_status_t status;
+
+    if (comm->state != DMA_COMM_SETUP || (status = comm->route->setup_advance(comm)) == DMA_AGAIN) {
+        return completed;
+    }
+    if (status != DMA_OK) {
+        dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
+    }
+    note_setup_end(comm);
+    return completed + 1;
+}
+
 int dma_comm_advance(dma_comm_t *comm)
 {
-    int completed = 0;
+    int completed = comm->state != DMA_COMM_READY ? advance_unready(comm) : 0;
 
-    if (comm->state == DMA_COMM_SETUP) {
-        dma_status_t status = comm->route->setup_advance(comm);
-
-        if (status == DMA_AGAIN) {
-            return 0;
-        }
-        completed++;
-        if (status != DMA_OK) {
-            dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
-        }
-        note_setup_end(comm);
-    }
     if (comm->pending_error && (comm->state == DMA_COMM_READY || comm->state == DMA_COMM_ASIDE)) {
         dma_comm_fail(comm, comm->pending_error, "%s", comm->pending_reason);
     }
@@ -278,8 +282,9 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
 {
     dma_status_t status = DMA_OK;
 
-    if (comm->state == DMA_COMM_NEW) {
+    if (comm->state == DMA_COMM_NEW || comm->state == DMA_COMM_FIRST) {
         note_setup_begin(comm);
+        comm->route_calls = comm->route->advance ? comm->route : NULL;
         comm->arrays = malloc(dma_arrays_total(comm));
         status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {
@@ -311,7 +316,7 @@ static bool fail_unresolved(dma_comm_t *comm, dma_status_t status)
                          : status == DMA_ERR_NOMEM  ? "no memory for a call on %s"
                                                     : "a call on %s could not begin: %s";
 
-    if (dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
+    if (!dma_comm_is_first(comm) && dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
         comm->pending_error = status;
         snprintf(comm->pending_reason, sizeof(comm->pending_reason), format, comm->text, dma_status_name(status));
         return true;
@@ -447,7 +452,7 @@ dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_
 
 dma_status_t dma_comm_prepare(dma_comm_t *comm)
 {
-    if (comm->state == DMA_COMM_NEW || comm->state == DMA_COMM_SETUP) {
+    if (comm->state == DMA_COMM_NEW || comm->state == DMA_COMM_FIRST || comm->state == DMA_COMM_SETUP) {
         dma_comm_lock(comm);
         dma_comm_begin(comm);
         dma_comm_unlock(comm);
@@ -508,7 +513,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         status = DMA_OK;
     }
     if (status == DMA_OK && comm->state != DMA_COMM_READY) {
-        status = dma_comm_begin(comm);
+        status = dma_comm_begin_call(comm);
     }
     if (status == DMA_OK) {
         uint32_t budget = outcome ? post_spin_budget(comm) : 0;

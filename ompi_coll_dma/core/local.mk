@@ -6,6 +6,7 @@ core_sources += \
 	ompi_coll_dma/core/counters.c \
 	ompi_coll_dma/core/counters.h \
 	ompi_coll_dma/core/events.c \
+	ompi_coll_dma/core/first.c \
 	ompi_coll_dma/core/host.c \
 	ompi_coll_dma/core/messages.c \
 	ompi_coll_dma/core/plans.c \

@@ -106,6 +106,9 @@ void dma_state_take(dma_comm_t *comm)
     dma_proc_t *proc = comm->proc;
     dma_state_row_t *row;
 
+    if (comm->row != &proc->state.nowhere) {
+        return; /* since its first calls */
+    }
     pthread_mutex_lock(&proc->lock);
     row = open_state(proc) ? take_row(&proc->state) : NULL;
     pthread_mutex_unlock(&proc->lock);
@@ -150,7 +153,7 @@ static void end_write(dma_state_row_t *row)
 void dma_state_update(dma_comm_t *comm)
 {
     dma_state_row_t *row = comm->row;
-    bool explained = comm->state == DMA_COMM_ASIDE || comm->state == DMA_COMM_POISONED;
+    bool explained = comm->state == DMA_COMM_ASIDE || comm->state == DMA_COMM_POISONED || comm->state == DMA_COMM_FIRST;
 
     if (row == &comm->proc->state.nowhere) {
         return;

@@ -86,7 +86,7 @@ typedef struct dma_state_row {
     uint64_t identity;             /* equal on all ranks of the communicator; 0: not agreed yet */
     dma_state_wait_t wait;         /* the last long one */
     char name[DMA_STATE_TEXT / 2]; /* of the communicator */
-    char reason[DMA_STATE_TEXT];   /* why it is ASIDE or POISONED */
+    char reason[DMA_STATE_TEXT];   /* why it is ASIDE, POISONED or FIRST */
 } dma_state_row_t;
 
 #define DMA_STATE_ROW_BYTES 512

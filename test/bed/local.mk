@@ -1,6 +1,6 @@
 # Several hosts on one machine, and what tests need on them. docs/dev/testing.md.
 
-mpi_programs += test/bed/coll_loop test/bed/descriptors test/bed/first
+mpi_programs += test/bed/coll_loop test/bed/descriptors test/bed/first test/bed/first_calls
 plain_programs += test/bed/delay_line test/bed/flow
 test_bed_coll_loop_CPPFLAGS = $(MPI_CPPFLAGS)
 test_bed_coll_loop_LDADD = $(OMPI_PROGRAM_LIBS)
@@ -8,6 +8,9 @@ test_bed_descriptors_CPPFLAGS = $(MPI_CPPFLAGS)
 test_bed_descriptors_LDADD = $(OMPI_PROGRAM_LIBS)
 test_bed_first_CPPFLAGS = $(MPI_CPPFLAGS)
 test_bed_first_LDADD = $(OMPI_PROGRAM_LIBS)
+test_bed_first_calls_SOURCES = test/bed/first_calls.c test/device/hip.c test/device/hip.h test/device/pvar.h test/mpi/forms.h
+test_bed_first_calls_CPPFLAGS = $(MPI_CPPFLAGS)
+test_bed_first_calls_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 test_bed_delay_line_LDADD =
 test_bed_flow_LDADD =
 

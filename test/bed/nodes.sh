@@ -25,13 +25,14 @@ needs_hosts
 work=$(mktemp -d "$build/test/bed/none.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# sweep_in BED-ARGS MPIRUN-ARGS...: a sweep of its own seed
+# sweep_in BED-ARGS MPIRUN-ARGS...: a sweep of its own seed; in turn, first calls go to others and do not
 sweep_in() {
     local options
     read -ra options <<<"$1"
     shift
     seed=$((seed + 1))
-    "$here/bed" "${options[@]}" -t 1000 -- mpirun "$@" --mca coll dma "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 300 \
+    "$here/bed" "${options[@]}" -t 1000 -- mpirun "$@" --mca coll dma \
+        --mca coll_dma_net_first_calls $((seed % 2)) "$build/test/mpi/sweep" -s "$seed" -n "$cases" -w 300 \
         "${more[@]}"
 }
 
@@ -56,6 +57,24 @@ for variant in ring direct rails leader split transpose pairs; do
         --mca coll_dma_net_variant "cluster_$variant" --mca coll_dma_net_chunk_bytes 4096
 done
 
+# The first calls of communicators, which go to others by default: see first_calls.c.
+first_calls() {
+    local options
+    read -ra options <<<"$1"
+    shift
+    says ' checks, 0 failed$' "$here/bed" "${options[@]}" -t 400 -- mpirun --mca pml ob1 --mca coll dma \
+        --mca coll_dma_net_first_calls 1 "$@"
+}
+loaded=()
+! ldd "$build/test/bed/first_calls" | grep libucp >/dev/null || loaded=(ucx) # Open MPI itself needs UCX
+ok 'first calls: one all-gather, without UCX, and a second one' first_calls 2 -n 4 --map-by ppr:2:node \
+    "$build/test/bed/first_calls" once "${loaded[@]}"
+ok 'first calls: every operation, every form' first_calls 2 -n 4 --map-by ppr:2:node "$build/test/bed/first_calls" forms
+ok 'first calls: every form, 3 hosts, uneven, delay' first_calls '3 -d 200' -n 6 --host h0:3,h1:1,h2:2 "$build/test/bed/first_calls" forms
+ok 'first calls: several communicators' first_calls 3 -n 7 --map-by node "$build/test/bed/first_calls" comms
+ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 400 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
+    --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll dma --mca coll_dma_net_first_calls 1 "$build/test/bed/first_calls" comms
+
 # Ranks that disagree about a call, so that some have chosen other algorithms. The errors are what is wanted.
 quarrel() {
     local hosts=$1
@@ -78,6 +97,10 @@ refused() {
     printf '%s\n' "$output"
     ! grep -q ready <<<"$output"
 }
+# With the default, the line comes with the second call.
+ok 'served by default' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in --mca coll_dma_net_first_calls 1
+ok 'first calls: says so, on request' says 'MPI_COMM_WORLD .*: the first calls .* go to others .*reason_net_first_calls' first_calls 2 \
+    -n 2 --map-by ppr:1:node --mca coll_dma_verbose 2 "$build/test/bed/first_calls" once "${loaded[@]}"
 ok 'served' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in
 ok 'nodes=0: left to others' refused --mca coll_dma_nodes 0
 # counts COUNTER ARGS: it is counted for a communicator that was made after the tool had begun. The files of two ranks may have

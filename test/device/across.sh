@@ -27,8 +27,14 @@ sweep() {
     read -ra options <<<"$3"
     shift 3
     hosts "${options[@]}" -- mpirun "$@" --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_net_chunk_bytes 4096 \
-        --mca coll_dma_warn 10 -x UCX_LOG_LEVEL=diag "$build/test/mpi/sweep" \
+        --mca coll_dma_warn 10 --mca coll_dma_net_first_calls $((seed % 2)) -x UCX_LOG_LEVEL=diag "$build/test/mpi/sweep" \
         -s "$seed" -n "$cases" -w 300 -m 262144 -D "$memory" && silent
+}
+
+# Calls that go to others because they are the first of their communicator: through host memory, and the cores.
+first_calls() {
+    says '^forms: [0-9]+ checks, 0 failed$' hosts -- mpirun -n 4 --map-by ppr:2:node --mca mpi_yield_when_idle 1 --mca pml ob1 \
+        --mca coll dma --mca coll_dma_net_first_calls 1 "$build/test/bed/first_calls" forms -d && silent
 }
 
 # The engines write to other GPUs and to host memory what they must and no more. Messages are copied while earlier ones
@@ -53,6 +59,7 @@ ways() {
 }
 
 ok 'the ways of the bytes, memory, overlap' ways
+ok 'first calls' first_calls
 ok 'sweep: device memory' sweep $((seed + 1)) device '' -n 4 --map-by ppr:2:node
 ok 'sweep: device memory on some ranks, uneven' sweep $((seed + 2)) ranks '' -n 3 --host h0:2,h1:1
 ok 'sweep: any memory, ranks in turn, delay and loss' sweep $((seed + 3)) any '-d 200 -l 3' -n 4 --map-by node

@@ -409,6 +409,20 @@ hosts() {
         is "[(h['name'], h['ranks'], h['first_rank']) for h in d['job']['hosts']] == [('h0', '0 to 1', 0), ('h1', '2 to 3', 2)]" "d['job']['served']"
 }
 
+# Ranks that disagree about net_first_calls would wait for each other in the set-up. It says that they do.
+# shellcheck disable=SC2016
+first_calls_differ() {
+    local output
+    output=$("$root/test/bed/bed" 1 -t 200 -- true 2>&1)
+    [ $? != 77 ] || { echo "${output##*$'\n'}" && return 0; }
+    OUT=$build/test/device/info.json INFO=$info timeout 300 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -t 200 -- bash -c \
+        'mpirun --mca pml ob1 --mca coll dma -n 1 --host h0 "$INFO" --json : -n 1 --host h1 -x OMPI_MCA_coll_dma_net_first_calls=3 "$INFO" \
+            --json >"$OUT"' || return 1
+    cp "$build/test/device/info.json" "$work/json" && rm "$build/test/device/info.json" && "$root/test/json_schema.py" "$schema" "$work/json" &&
+        is "[x['what'] for x in d['job']['differences']] == ['parameters']" "not d['job']['served']" \
+            "d['job']['state'] == 'not set up' and 'different values of coll_dma_net_first_calls' in d['job']['reason']"
+}
+
 # ---- the command ----
 
 # fails STATUS PATTERN ARGS...
@@ -489,6 +503,7 @@ ok 'jobs that are not' unserved
 ok 'a variant that is forced' forced
 ok 'ranks that differ' differ
 ok 'two hosts' hosts
+ok 'two hosts that disagree about the first calls' first_calls_differ
 ok 'help' says '^usage: coll_dma_info ' "$info" --help
 ok 'version' says '^coll_dma_info \(coll/dma\) [0-9]' "$info" --version
 ok 'no such option' fails 2 'unrecognized option' --gpus

@@ -455,6 +455,7 @@ job_t threads_job(int n, void (*body)(rank_t *r))
     job_t job = {.n = n, .ncomms = 1, .body = body, .delay_us = 200};
 
     dma_params_default(&job.params);
+    job.params.net_first_calls = 0; /* test_first has others */
     job.params.local_procs = (uint32_t)n;
     job.params.arena_bytes = 2u << 20;
     job.params.measure = 0; /* so that every run makes the same choices */

@@ -40,6 +40,7 @@ unit_tests += \
 	test/unit/test_errors \
 	test/unit/test_failures \
 	test/unit/test_failures_threads \
+	test/unit/test_first \
 	test/unit/test_forms \
 	test/unit/test_giver \
 	test/unit/test_gpu_adopt \

@@ -143,6 +143,7 @@ static const char *state_text(uint32_t state)
     return state == DMA_COMM_READY      ? "served"
            : state == DMA_COMM_ASIDE    ? "not served"
            : state == DMA_COMM_POISONED ? "failed"
+           : state == DMA_COMM_FIRST    ? "not set up"
                                         : "coll/dma does not have it";
 }
 
@@ -212,6 +213,18 @@ static void join_processors(info_host_t *host)
     MPI_Comm_free(&local);
 }
 
+/* Has MPI_COMM_WORLD set up, by a collective behind its first ones. Ranks that disagree which these are would wait for ever. */
+static bool set_up(const info_job_t *job, uint32_t first_calls, int *numbers)
+{
+    long range[2] = {first_calls, -(long)first_calls};
+
+    MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
+    for (long i = 0; range[0] == -range[1] && i <= range[0]; i++) {
+        MPI_Allgather(&job->rank, 1, MPI_INT, numbers, 1, MPI_INT, MPI_COMM_WORLD);
+    }
+    return range[0] == -range[1];
+}
+
 bool info_job_join(info_t *info)
 {
     static info_job_t job;
@@ -225,9 +238,13 @@ bool info_job_join(info_t *info)
     if (!numbers) {
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    MPI_Allgather(&job.rank, 1, MPI_INT, numbers, 1, MPI_INT, MPI_COMM_WORLD);
+    if (set_up(&job, info->mpi.params.net_first_calls, numbers)) {
+        read_state(&job);
+    } else {
+        job.state = DMA_COMM_FIRST;
+        snprintf(job.reason, sizeof(job.reason), "ranks have different values of coll_dma_net_first_calls");
+    }
     free(numbers);
-    read_state(&job);
     if (!share(info)) {
         MPI_Abort(MPI_COMM_WORLD, 1);
     }

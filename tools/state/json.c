@@ -69,7 +69,7 @@ static void put_comm(const state_comm_t *comm, double now)
 {
     static const char *const states[] = {
         [DMA_COMM_NEW] = "new",          [DMA_COMM_SETUP] = "set-up",    [DMA_COMM_READY] = "ready",
-        [DMA_COMM_ASIDE] = "not served", [DMA_COMM_POISONED] = "failed",
+        [DMA_COMM_ASIDE] = "not served", [DMA_COMM_POISONED] = "failed", [DMA_COMM_FIRST] = "first calls",
     };
     const dma_state_row_t *row = &comm->row;
 

@@ -36,6 +36,9 @@ static void say_comm(const state_comm_t *comm, double now)
     case DMA_COMM_ASIDE:
         printf("not served: %s; ", row->reason);
         break;
+    case DMA_COMM_FIRST:
+        printf("not set up so far: %s; ", row->reason);
+        break;
     default:
         break;
     }
