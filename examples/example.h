@@ -1,6 +1,6 @@
 /*
- * Shared by the examples, and not about MPI: memory on the host or, with --device, on a GPU, and the line with which each
- * example ends.
+ * Shared by the examples: memory on the host or, with --device, on a GPU, the line with which each example ends, and the name
+ * of the persistent all-gather in Open MPI 4.1.
  *
  * One program works on AMD and NVIDIA GPUs, and is built without their headers: it opens their libraries at run time. A
  * program that is written for one vendor calls hipMalloc or cudaMalloc instead. Nothing else changes.
@@ -13,6 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#if OMPI_MAJOR_VERSION < 5
+#include <mpi-ext.h>
+#define MPI_Allgather_init MPIX_Allgather_init
+#endif
 
 /* The functions of HIP or of CUDA's driver that are used. NULL without --device. */
 static struct {

@@ -15,11 +15,6 @@
 #include "example.h"
 #include "example_product.h"
 
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgather_init MPIX_Allgather_init
-#endif
-
 #ifndef SIZES /* rows, length of a row and columns of a rank; larger ones are for measurements */
 #define SIZES ROWS = 32, WIDTH = 64, COLUMNS = 48, PARTS = 4
 #endif

@@ -2,16 +2,11 @@
  * A persistent all-gather. All arguments are given once, and every turn of the loop only starts it. coll/dma prepares as
  * much as it can in advance. With GPU engines that includes the programs of their copies.
  *
- * MPI 4 calls it MPI_Allgather_init. Open MPI 4.1 has it as an extension with another name.
+ * MPI 4 calls it MPI_Allgather_init. Open MPI 4.1 has it as an extension with another name, see example.h.
  *
  *     mpicc -O2 persistent.c -o persistent -ldl && mpirun -n 4 ./persistent [--device]
  */
 #include "example.h"
-
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgather_init MPIX_Allgather_init
-#endif
 
 enum { BLOCK = 4096, TURNS = 50 };
 

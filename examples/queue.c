@@ -13,11 +13,6 @@
 
 #include <mpix_dma.h>
 
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgather_init MPIX_Allgather_init
-#endif
-
 enum { BLOCK = 2048, TURNS = 20, NON_BLOCKING = 1 };
 
 static struct {

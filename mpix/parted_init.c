@@ -13,6 +13,7 @@
 #include "parted.h"
 #include "queue.h"
 
+/* The library includes no header of the component, so it cannot use component/series.h. */
 #if OMPI_MAJOR_VERSION < 5
 #include <mpi-ext.h>
 #define MPI_Allgather_init  MPIX_Allgather_init

@@ -33,6 +33,13 @@ layers() {
             grep -vF '#include "dma/parts.h"' # what the library and the component say to each other
 }
 
+# The component, tools and tests have version #ifs in one header. The library and the examples are programs of MPI, which cannot
+# include it.
+series() {
+    ! grep -rnE '^ *# *(el)?if.*OMPI_' --include='*.[ch]' "${folders[@]}" |
+        grep -vE '^(ompi_coll_dma/component/series\.h|mpix/parted_init\.c|examples/(example\.h|events\.c|power\.c)):'
+}
+
 # Only ucx_tl includes headers of UCX, and its interface does not.
 ucx() {
     ! grep -rnE '#include *[<"]uc[pst]/' include ompi_coll_dma mpix test examples tools ucx_tl/ucx_tl.h
@@ -156,6 +163,7 @@ clang_quiet() {
 
 ok 'no file has more than 600 lines' short_files
 ok 'only the component and the public library include Open MPI' layers
+ok 'only component/series.h depends on the version of Open MPI' series
 ok 'only ucx_tl includes UCX' ucx
 ok 'the local.mk of its folder lists every file' listed
 ok 'folders call each other only as docs/dev/architecture.md says' test/symbols.sh folders "$build"

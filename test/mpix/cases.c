@@ -21,12 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../ompi_coll_dma/component/series.h"
 #include "gpu.h"
-
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgather_init MPIX_Allgather_init
-#endif
 
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
@@ -332,7 +328,7 @@ static void *rounds(void *arg)
     MPI_Request own;
     MPIX_Queue q;
 
-    MPI_Allgather_init(mine, WORDS, MPI_INT, all, WORDS, MPI_INT, comm, MPI_INFO_NULL, &own);
+    PERSISTENT(Allgather)(mine, WORDS, MPI_INT, all, WORDS, MPI_INT, comm, MPI_INFO_NULL, &own);
     for (int turn = 0; turn < 30; turn++) {
         MUST(MPIX_Queue_init(&q, MPIX_QUEUE_THREAD, NULL) == MPI_SUCCESS);
         for (int i = 0; i < WORDS; i++) {
@@ -391,7 +387,7 @@ int main(int argc, char **argv)
     if (gpu.current) {
         gpu.current(&main_context);
     }
-    MPI_Allgather_init(send, WORDS, MPI_INT, recv, WORDS, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
+    PERSISTENT(Allgather)(send, WORDS, MPI_INT, recv, WORDS, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL, &request);
     while (cases[i].name && strcmp(cases[i].name, argv[2])) {
         i++;
     }

@@ -22,13 +22,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../../ompi_coll_dma/component/series.h"
 #include "gpu.h"
-
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgatherv_init  MPIX_Allgatherv_init
-#define PMPI_Allgatherv_init PMPIX_Allgatherv_init
-#endif
 
 #define MUST(condition)                                                                                                \
     do {                                                                                                               \
@@ -54,11 +49,11 @@ __attribute__((visibility("default"))) int sched_yield(void)
     return (int)syscall(SYS_sched_yield);
 }
 
-int MPI_Allgatherv_init(const void *sb, int sc, MPI_Datatype st, void *rb, const int *rc, const int *at,
-                        MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *r)
+int PERSISTENT(Allgatherv)(const void *sb, int sc, MPI_Datatype st, void *rb, const int *rc, const int *at,
+                           MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *r)
 {
     made++;
-    return PMPI_Allgatherv_init(sb, sc, st, rb, rc, at, rt, comm, info, r);
+    return PERSISTENT_PROFILE(Allgatherv)(sb, sc, st, rb, rc, at, rt, comm, info, r);
 }
 
 int MPI_Request_free(MPI_Request *r)

@@ -21,13 +21,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../../ompi_coll_dma/component/series.h"
 #include "gpu.h"
-
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgather_init MPIX_Allgather_init
-#define MPI_Alltoall_init  MPIX_Alltoall_init
-#endif
 
 enum { QUEUES = 3, OTHERS = 40 };
 
@@ -99,10 +94,12 @@ static void make_lane(lane_t *lane, int number)
     lane->source = take((size_t)steps * lane->middle_bytes);
     lane->kept = take((size_t)steps * lane->recv_bytes);
     lane->fills = calloc((size_t)steps, sizeof(*lane->fills));
-    MPI_Alltoall_init(lane->send, lane->bytes, MPI_BYTE, lane->middle, lane->bytes, MPI_BYTE, lane->comm, MPI_INFO_NULL,
-                      &lane->requests[0]);
-    MPI_Allgather_init(lane->middle, (int)lane->middle_bytes, MPI_BYTE, lane->recv, (int)lane->middle_bytes, MPI_BYTE,
-                       lane->comm, MPI_INFO_NULL, &lane->requests[1]);
+    must(PERSISTENT(Alltoall)(lane->send, lane->bytes, MPI_BYTE, lane->middle, lane->bytes, MPI_BYTE, lane->comm,
+                              MPI_INFO_NULL, &lane->requests[0]),
+         MPI_SUCCESS, "MPI_Alltoall_init");
+    must(PERSISTENT(Allgather)(lane->middle, (int)lane->middle_bytes, MPI_BYTE, lane->recv, (int)lane->middle_bytes,
+                               MPI_BYTE, lane->comm, MPI_INFO_NULL, &lane->requests[1]),
+         MPI_SUCCESS, "MPI_Allgather_init");
     for (int i = 0; i < 2; i++) {
         must(MPIX_Match(&lane->requests[i], MPI_STATUS_IGNORE), MPI_SUCCESS, "MPIX_Match");
     }

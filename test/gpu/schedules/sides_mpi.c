@@ -2,14 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "ompi_coll_dma/component/series.h"
 #include "test/gpu/schedules/schedules.h"
-
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgather_init MPIX_Allgather_init
-#define MPI_Alltoall_init  MPIX_Alltoall_init
-#define MPI_Alltoallv_init MPIX_Alltoallv_init
-#endif
 
 static struct {
     MPIX_Queue compute, comm;
@@ -63,16 +57,16 @@ static bool prepare(const sched_side_t *side, sched_call_t *call, int parts)
     (void)side, (void)parts;
     switch (call->op) {
     case SCHED_GATHER:
-        code = MPI_Allgather_init(call->send, n, MPI_BYTE, call->recv, n, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                  &call->request);
+        code = PERSISTENT(Allgather)(call->send, n, MPI_BYTE, call->recv, n, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                     &call->request);
         break;
     case SCHED_EXCHANGE:
-        code = MPI_Alltoall_init(call->send, n, MPI_BYTE, call->recv, n, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                 &call->request);
+        code = PERSISTENT(Alltoall)(call->send, n, MPI_BYTE, call->recv, n, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL,
+                                    &call->request);
         break;
     case SCHED_EXCHANGE_V:
-        code = MPI_Alltoallv_init(call->send, call->v.send, call->v.send_at, MPI_BYTE, call->recv, call->v.recv,
-                                  call->v.recv_at, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &call->request);
+        code = PERSISTENT(Alltoallv)(call->send, call->v.send, call->v.send_at, MPI_BYTE, call->recv, call->v.recv,
+                                     call->v.recv_at, MPI_BYTE, MPI_COMM_WORLD, MPI_INFO_NULL, &call->request);
         break;
     }
     must(code, "init");
