@@ -8,13 +8,12 @@
 #include <cuda_runtime.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "../../tools/bench/load.h"
+#include "matrix.h"
 
-enum { N = 8192, AHEAD = 3 };
+enum { AHEAD = 3 };
 
 static struct {
     pthread_t thread;
@@ -29,35 +28,18 @@ static struct {
     void *a, *b, *c, *workspace;
 } gemm;
 
-/* Random numbers between -1 and 1: zeros would cost less energy. */
 static bool fill(void *to, uint64_t seed)
 {
-    size_t n = (size_t)N * N;
-    uint16_t *host = malloc(n * sizeof(*host));
-    bool right;
+    uint16_t *host = random_matrix(seed);
+    bool right = host && cudaMemcpy(to, host, (size_t)SIDE * SIDE * 2, cudaMemcpyHostToDevice) == cudaSuccess;
 
-    if (!host) {
-        return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        float value;
-        uint32_t bits;
-
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        value = (float)(int32_t)seed / 2147483648.0f;
-        __builtin_memcpy(&bits, &value, sizeof(bits));
-        host[i] = (uint16_t)(bits >> 16);
-    }
-    right = cudaMemcpy(to, host, n * sizeof(*host), cudaMemcpyHostToDevice) == cudaSuccess;
     free(host);
     return right;
 }
 
 static const char *set_up(void)
 {
-    size_t bytes = (size_t)N * N * 2;
+    size_t bytes = (size_t)SIDE * SIDE * 2;
 
     if (cudaSetDevice(gemm.device) != cudaSuccess ||
         cudaStreamCreateWithFlags(&gemm.stream, cudaStreamNonBlocking) != cudaSuccess ||
@@ -75,15 +57,15 @@ static const char *set_up(void)
         cublasSetWorkspace(gemm.handle, gemm.workspace, 64u << 20) != CUBLAS_STATUS_SUCCESS) {
         return "cuBLAS";
     }
-    return fill(gemm.a, 88172645463325252u) && fill(gemm.b, 1181783497276652981u) ? NULL : "filling matrices";
+    return fill(gemm.a, SEED_A) && fill(gemm.b, SEED_B) ? NULL : "filling matrices";
 }
 
 static bool multiply(void)
 {
     float one = 1, zero = 0;
 
-    return cublasGemmEx(gemm.handle, CUBLAS_OP_N, CUBLAS_OP_T, N, N, N, &one, gemm.a, CUDA_R_16BF, N, gemm.b,
-                        CUDA_R_16BF, N, &zero, gemm.c, CUDA_R_16BF, N, CUBLAS_COMPUTE_32F,
+    return cublasGemmEx(gemm.handle, CUBLAS_OP_N, CUBLAS_OP_T, SIDE, SIDE, SIDE, &one, gemm.a, CUDA_R_16BF, SIDE,
+                        gemm.b, CUDA_R_16BF, SIDE, &zero, gemm.c, CUDA_R_16BF, SIDE, CUBLAS_COMPUTE_32F,
                         CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS;
 }
 

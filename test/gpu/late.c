@@ -4,10 +4,11 @@
  *
  *   mpirun -n N late [BYTES]     bytes of the receive buffer; 268435456 if not given
  *
- * Each rank posts MPI_Iallgather in place and launches a product of 8192 x 8192 matrices (bf16, cuBLAS), or the other way round.
- * Then it waits for the product, without a call of MPI, and after that for the collective. Rank 0 begins later than the others by
- * so many microseconds. The loss is the time of both less that of a product alone, in microseconds, the median of the turns: of
- * rank 0, and of the slowest other rank. A loss is less than 0 if the product alone was slower. The data are compared.
+ * Each rank posts MPI_Iallgather in place and launches a product of 8192 x 8192 matrices (bf16, cuBLAS), or the other way
+ * round. Then it waits for the product, without a call of MPI, and after that for the collective. Rank 0 begins later than the
+ * others by so many microseconds. The loss is the time of both less that of a product alone, in microseconds, the median of the
+ * turns: of rank 0, and of the slowest other rank. A loss is less than 0 if the product alone was slower. The data are
+ * compared.
  *
  * Exit status: 0; 1 wrong data; 77 without cuBLAS.
  */
@@ -19,8 +20,9 @@
 #include <string.h>
 
 #include "app_driver.h"
+#include "matrix.h"
 
-enum { SIDE = 8192, TURNS = 21, BF16 = 14, COMPUTE_32F = 68, DEFAULT_ALGORITHM = -1, NON_BLOCKING = 1, CHECKED = 4096 };
+enum { TURNS = 21, BF16 = 14, COMPUTE_32F = 68, DEFAULT_ALGORITHM = -1, NON_BLOCKING = 1, CHECKED = 4096 };
 
 static struct {
     int (*create)(handle_t *blas);
@@ -46,26 +48,14 @@ static void *call_of(void *library, const char *name)
     return call;
 }
 
-/* Random numbers between -1 and 1: zeros would cost less energy. */
 static addr_t matrix(uint64_t seed)
 {
-    size_t n = (size_t)SIDE * SIDE;
-    uint16_t *host = malloc(n * sizeof(*host));
-    addr_t memory = app_alloc(n * sizeof(*host));
+    size_t bytes = (size_t)SIDE * SIDE * 2;
+    uint16_t *host = random_matrix(seed);
+    addr_t memory = app_alloc(bytes);
 
     app_must("malloc", !host);
-    for (size_t i = 0; i < n; i++) {
-        float value;
-        uint32_t bits;
-
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        value = (float)(int32_t)seed / 2147483648.0f;
-        memcpy(&bits, &value, sizeof(bits));
-        host[i] = (uint16_t)(bits >> 16);
-    }
-    app_must("write", app_cu.write(memory, host, n * sizeof(*host)));
+    app_must("write", app_cu.write(memory, host, bytes));
     free(host);
     return memory;
 }
@@ -89,8 +79,8 @@ static bool open_blas(void)
     app_must("stream", cu.stream_create(&cu.stream, NON_BLOCKING));
     app_must("cublasCreate", cu.create(&cu.blas));
     app_must("cublasSetStream", cu.set_stream(cu.blas, cu.stream));
-    cu.a = matrix(88172645463325252u);
-    cu.b = matrix(1181783497276652981u);
+    cu.a = matrix(SEED_A);
+    cu.b = matrix(SEED_B);
     cu.c = app_alloc((size_t)SIDE * SIDE * 2);
     return true;
 }

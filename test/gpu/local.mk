@@ -28,7 +28,7 @@ test_gpu_app_table_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
 # Measures late ranks beside products; h200.sh runs it.
 mpi_programs += test/gpu/late
-test_gpu_late_SOURCES = test/gpu/late.c test/gpu/app_driver.c test/gpu/app_driver.h
+test_gpu_late_SOURCES = test/gpu/late.c test/gpu/matrix.h test/gpu/app_driver.c test/gpu/app_driver.h
 test_gpu_late_CPPFLAGS = $(MPI_CPPFLAGS)
 test_gpu_late_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
