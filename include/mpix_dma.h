@@ -1,9 +1,9 @@
 /*
- * Queues for persistent collectives: communication in the order of a stream. Below: partitioned collectives, of which parts are
- * sent as soon as they are ready.
+ * Queues: persistent collectives in the order of a stream. The second part of this file has partitioned collectives, which send
+ * parts of a block as soon as they are ready.
  *
- * A program enqueues kernel, start, waitall, kernel on one stream of HIP or CUDA, and goes on. The start waits for the work
- * that is before it in the stream; the work behind the waitall sees the data that have been received. No call in between
+ * A program enqueues a kernel, a start, a waitall and the next kernel on one stream of HIP or CUDA. The start waits for the
+ * work that is before it in the stream; the work behind the waitall sees the data that have been received. No call in between
  * waits for the device.
  *
  *     MPI_Allgather_init(send, n, type, recv, n, type, comm, info, &request);
@@ -18,35 +18,35 @@
  *     MPIX_Queue_wait(queue);
  *     MPIX_Queue_free(&queue);
  *
- * Any persistent request will do, of any communicator and memory, with or without coll/dma: the library makes MPI_Start
- * and MPI_Test of them.
+ * The library calls MPI_Start and MPI_Test. So a queue takes any persistent request, of any communicator and memory, with or
+ * without coll/dma.
  *
- * Who carries this out. If MPI_Init_thread has given MPI_THREAD_MULTIPLE, a thread of the library does, from the first
- * MPIX_Queue_init to MPI_Finalize. Otherwise, nothing happens outside of this library's functions: a queue of type
- * MPIX_QUEUE_THREAD gets on in all of them, and MPIX_Queue_wait carries out what is left.
+ * Progress. If MPI_Init_thread has given MPI_THREAD_MULTIPLE, a thread of the library carries out the operations of queues,
+ * from the first MPIX_Queue_init to MPI_Finalize. Otherwise a queue of type MPIX_QUEUE_THREAD makes progress in the functions
+ * of this library only, and MPIX_Queue_wait completes it.
  *
- * A queue of HIP or CUDA is asynchronous if all of this is so:
- *   - there is that thread;
+ * A queue of HIP or CUDA is asynchronous if all these conditions hold:
+ *   - the library has that thread;
  *   - the runtime has memory operations of streams;
- *   - the stream was created as non-blocking (hipStreamNonBlocking, CU_STREAM_NON_BLOCKING): a copy in the null stream waits
- *     for all other streams, and one in MPI would wait for the stream that waits for MPI;
- *   - the device's queues are known to be enough: a stream that waits for MPI holds up the others that the runtime has put into
- *     the same queue of the device, and MPI's own must not be among them. CUDA: CUDA_DEVICE_MAX_CONNECTIONS in the
- *     environment is 16 or more, and a quarter of it is the number of streams that may wait. HIP: none, except as many as
- *     MPIX_DMA_WAITING_STREAMS in the environment says, which counts for CUDA, too.
- * Otherwise the results are the same, and the host waits: MPIX_Enqueue_start for the stream, MPIX_Enqueue_waitall for the
- * collectives. With MPIX_DMA_VERBOSE=1 in the environment, one line on stderr says why.
+ *   - the stream was created as non-blocking (hipStreamNonBlocking, CU_STREAM_NON_BLOCKING). A copy in the null stream waits
+ *     for all other streams, so a copy of MPI there would wait for the stream that waits for MPI;
+ *   - the device is known to have enough queues. A stream that waits for MPI blocks other streams that the runtime has put into
+ *     the same queue of the device, and no stream of MPI may be among them. CUDA: CUDA_DEVICE_MAX_CONNECTIONS in the
+ *     environment is 16 or more, and a quarter of it is the number of streams that may wait. HIP: no stream may wait. For both,
+ *     MPIX_DMA_WAITING_STREAMS in the environment sets another number.
+ * If a condition does not hold, the results are the same, and the host waits: MPIX_Enqueue_start for the stream,
+ * MPIX_Enqueue_waitall for the collectives. With MPIX_DMA_VERBOSE=1 in the environment, a line on stderr says why.
  *
- * Order. The operations of one queue are carried out in order. Queues do not wait for each other. Ranks may enqueue in
- * different orders on different queues if these are asynchronous on all ranks or of type MPIX_QUEUE_THREAD.
+ * Order. The operations of one queue are carried out in order. Queues do not wait for each other. Ranks may enqueue to several
+ * queues in different orders if these are asynchronous on all ranks or of type MPIX_QUEUE_THREAD.
  *
- * Errors. Functions return MPI error classes, and call no error handler for what they find themselves. Errors of a
- * collective go to the error handler as MPI says, in the library's thread. If that returns, the queue goes on, so that no
- * stream stands still: all its operations are carried out, and the next MPIX_Queue_wait or MPIX_Queue_free returns the first
- * error. Work behind the waitall has run, and has not seen the data.
+ * Errors. Functions return MPI error classes. They call no error handler for errors that they detect themselves. If a
+ * collective fails, MPI calls the error handler in the library's thread. If the handler returns, the queue carries out its
+ * other operations, so that no stream waits for ever. The next MPIX_Queue_wait or MPIX_Queue_free returns the first error. Work
+ * behind the waitall has run without the data.
  *
  * Threads. All functions may be called by several threads at once, except that a queue must not be freed while it is in
- * use. They must not be called in an error handler, or in a host function of a stream.
+ * use. They must not be called in an error handler or in a host function of a stream.
  */
 #ifndef MPIX_DMA_H
 #define MPIX_DMA_H
@@ -67,7 +67,7 @@ enum { MPIX_QUEUE_THREAD, MPIX_QUEUE_HIP, MPIX_QUEUE_CUDA };
 
 /*
  * Makes a queue. `stream` is the address of a hipStream_t or cudaStream_t (CUstream), whose device is the current one; with
- * MPIX_QUEUE_THREAD it is not used, and a start waits only for what is before it in the queue.
+ * MPIX_QUEUE_THREAD it is not used, and a start waits only for the operations before it in the queue.
  * MPI_ERR_UNSUPPORTED_OPERATION: the program has not loaded HIP or CUDA.
  */
 int MPIX_Queue_init(MPIX_Queue *queue, int type, void *stream);
@@ -76,14 +76,14 @@ int MPIX_Queue_init(MPIX_Queue *queue, int type, void *stream);
 int MPIX_Queue_free(MPIX_Queue *queue);
 
 /*
- * Waits until everything enqueued has been carried out. Collectives that no waitall is behind are waited for, too. Returns the
- * first error since the last call, and forgets it.
+ * Waits until all operations of the queue are complete, including starts that are not followed by a waitall. Returns the first
+ * error since the last call, and clears it.
  */
 int MPIX_Queue_wait(MPIX_Queue queue);
 
 /*
- * After it, a start of the persistent request needs no more set-up. It must not be active (MPI_ERR_REQUEST). With coll/dma
- * that is so as soon as the request has been made; what MPI leaves to the first start, it still does then.
+ * Checks that a request is ready for a start. MPI_ERR_REQUEST: it is active. A collective of coll/dma needs no set-up after
+ * MPI_*_init. Set-up that other parts of MPI leave to the first start is not done here.
  */
 int MPIX_Match(MPI_Request *request, MPI_Status *status);
 
@@ -94,12 +94,12 @@ int MPIX_Match(MPI_Request *request, MPI_Status *status);
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request *request);
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[]);
 
-/* What is behind it in the queue, and in the stream, waits for all requests that were started in this queue before it. */
+/* Later operations of the queue, and later work of the stream, wait for all requests that were started in this queue. */
 int MPIX_Enqueue_waitall(MPIX_Queue queue);
 
 /*
- * Partitioned collectives: parts of a block are sent as soon as the program or a kernel has made them, and used as soon as they
- * have come.
+ * Partitioned collectives: parts of a block are sent as soon as the program or a kernel has written them, and can be used as
+ * soon as they have arrived.
  *
  *     MPIX_Pallgather_init(send, 8, n, type, recv, 8, n, type, comm, info, &request);
  *     for (...) {
@@ -118,38 +118,39 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue);
  *     }
  *     MPIX_Request_free(&request);
  *
- * The block that a rank sends has `sparts` partitions of `scount` elements; in an all-to-all that is the block for each rank,
- * and partition p of all blocks is sent together. Each block that is received has `rparts` partitions of `rcount` elements.
- * Partition p of the block of rank s has the number s * rparts + p. Both blocks have the same number of bytes, on all ranks;
- * the number of partitions may differ between ranks, and between the two sides. With MPI_IN_PLACE as `sb`, `sparts` partitions
- * of the blocks in `rb` are sent, and `scount` and `st` are not used.
+ * A block that a rank sends has `sparts` partitions of `scount` elements. In an all-to-all there is a block for each rank, and
+ * partition p of all these blocks is sent together. A block that a rank receives has `rparts` partitions of `rcount` elements;
+ * partition p of the block of rank s has the number s * rparts + p. All blocks have the same number of bytes, on all ranks. The
+ * number of partitions may differ between ranks, and between blocks sent and received. With MPI_IN_PLACE as `sb`, `sparts`
+ * partitions of the blocks in `rb` are sent, and `scount` and `st` are not used.
  *
  * The request is a persistent request of MPI: MPI_Start, MPI_Test, MPI_Wait, their variants for several requests, and
  * MPIX_Enqueue_start take it. It cannot be cancelled. A round lasts from the start until all partitions of this rank have been
- * sent and all of the others have come.
+ * sent and all partitions of the others have arrived.
  *
- * Without MPI_THREAD_MULTIPLE a round gets on only in MPIX_Parrived, MPIX_Test, MPIX_Wait and the functions of queues, so the
- * program must not call MPI_Wait for such a request, except when MPIX_Test has said that it is complete.
+ * Without MPI_THREAD_MULTIPLE a round makes progress only in MPIX_Parrived, MPIX_Test, MPIX_Wait and the functions of queues.
+ * So the program must not call MPI_Wait for such a request, unless MPIX_Test has said that it is complete.
  *
- * Words. Instead of calling functions, a kernel or a thread may store and load words of 32 bits. To store `ready_value` to
- * ready[p], with release and for the whole system, is the same as MPIX_Pready(p). arrived[i] is `arrived_value` when partition
- * number i has come, and MPIX_PARRIVED_FAILED if it cannot come any more; it is to be loaded with acquire. Who waits until it
- * is at least `arrived_value` waits for both. There are two banks of words, and successive rounds use them by turns:
+ * Words. Instead of calling functions, a kernel or a thread may store and load words of 32 bits. A store of `ready_value` to
+ * ready[p], with release order at system scope, has the same effect as MPIX_Pready(p). arrived[i] is `arrived_value` when
+ * partition number i has arrived, and MPIX_PARRIVED_FAILED if it cannot arrive. Load it with acquire order. A wait until it is
+ * at least `arrived_value` ends in both cases. There are two banks of words. Rounds use them alternately:
  *
- *   - The words of a round are all 0 when the round before is complete. From then on partitions may be made ready, also before
- *     MPI_Start.
- *   - They stay as they are until the next round is complete. So who looks at the words of one round never sees those of the
- *     next, and must have stopped when the next but one may be started.
- *   - The addresses of both banks stay the same as long as the request lives.
+ *   - When a round is complete, the words of the next round are 0. From then on, partitions of the next round may be made
+ *     ready, even before MPI_Start.
+ *   - The words of a round do not change until the next round is complete. So a consumer may read the words of round n while
+ *     round n + 1 is under way. It must have finished before round n + 2 is started.
+ *   - The addresses of both banks do not change as long as the request exists.
  *
- * Up to 64 groups of partitions are sent on their own; if there are more partitions, neighbours are sent together. If numbers
- * of partitions differ, groups are as small as their common divisors allow. A partition of one rank arrives no later than all
- * ranks have made theirs of the same number ready.
+ * Up to 64 groups of partitions are sent separately. If there are more partitions, neighbouring ones form a group. If ranks
+ * have different numbers of partitions, a group is the smallest part of a block that consists of whole partitions of every
+ * sender, and of whole elements of every receiver. A group arrives at the latest when all ranks have made their partitions of
+ * this group ready.
  *
- * With coll/dma and memory of HIP on all ranks, the engines of the GPUs wait for the ready words themselves where they can
- * (docs/user/queues.md): a store of a kernel or of the host starts the transfer, and the partition arrives on its own. Engines
- * send the groups of a rank in their order. If one that is ready waits behind one that is not for more than
- * coll_dma_parts_patience seconds, the library sends the rest of the round, in any order.
+ * With coll/dma and HIP memory on all ranks, the DMA engines of the GPUs wait for the ready words themselves where they can
+ * (docs/user/queues.md). Then a store of a kernel or of the host starts the transfer, and each partition arrives on its own.
+ * Engines send the groups of a rank in ascending order. If a ready group waits for coll_dma_parts_patience seconds behind one
+ * that is not ready, the CPU sends the rest of the round, in any order.
  */
 enum { MPIX_PARRIVED_FAILED = 2 };
 
@@ -161,61 +162,64 @@ typedef struct MPIX_Prequest {
 } MPIX_Prequest;
 
 /*
- * Collective, and may wait. An argument that is wrong on one rank is an error on all, if they have the same communicator of one
- * group (MPI_ERR_COMM). MPI_ERR_COUNT: blocks differ in size. `info` is for MPI_Allgatherv_init and MPI_Alltoallv_init.
+ * Collective; may wait for other ranks. A wrong argument on one rank is an error on all ranks. The exception is `comm`, which
+ * must be an intracommunicator (MPI_ERR_COMM). MPI_ERR_COUNT: blocks differ in size. `info` is passed to MPI_Allgatherv_init or
+ * MPI_Alltoallv_init.
  */
 int MPIX_Pallgather_init(const void *sb, int sparts, int scount, MPI_Datatype st, void *rb, int rparts, int rcount,
                          MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 int MPIX_Palltoall_init(const void *sb, int sparts, int scount, MPI_Datatype st, void *rb, int rparts, int rcount,
                         MPI_Datatype rt, MPI_Comm comm, MPI_Info info, MPI_Request *request);
 
-/* Stores a word and calls nothing of MPI: any thread may call it at any time, whatever level of threads MPI has given. */
+/* Stores a word and calls no MPI function: any thread may call it at any time, at any level of thread support. */
 int MPIX_Pready(int part, MPI_Request request);
 
-/* `part` counts through all blocks. True if the request is not active. Returns the error of a partition that has failed. */
+/* `part` is s * rparts + p. *flag is true if the request is not active. Returns the error of a partition that has failed. */
 int MPIX_Parrived(MPI_Request request, int part, int *flag);
 
-/* MPI_Test and MPI_Wait of any request; of a partitioned one, they get on with the round and return its first error. */
+/* MPI_Test and MPI_Wait for any request. For a partitioned one they also advance the round and return its first error. */
 int MPIX_Test(MPI_Request *request, int *flag, MPI_Status *status);
 int MPIX_Wait(MPI_Request *request, MPI_Status *status);
 
 /*
- * Frees any request. If a round of a partitioned one is under way, partitions that are not ready are sent as they are, so that no
- * rank waits for ever, and the call waits until the round is complete. MPI_Request_free frees the handle only: the rest
- * is freed when this process makes its next partitioned request, or in MPI_Finalize.
+ * Frees any request. If a round of a partitioned one is under way, partitions that are not ready are sent as they are, so that
+ * no rank waits for ever, and the call waits until the round is complete. MPI_Request_free frees the handle only: the library
+ * frees the rest when this process makes its next partitioned request, or in MPI_Finalize.
  */
 int MPIX_Request_free(MPI_Request *request);
 
 /*
- * The words of the round that is under way, or of the next one. To be called before MPI_Start or by who has started. They are
- * valid as long as the request, on the host, and in kernels of CUDA if the thread that made the request had a context, of HIP if
- * one of the buffers is memory of HIP. MPI_ERR_UNSUPPORTED_OPERATION: that is so, and they are valid on the host only.
+ * The words of the round that is under way, or of the next one. Call it before MPI_Start, or in the thread that has called
+ * MPI_Start. The host can use the words as long as the request exists. Kernels of CUDA can use them, too, if the thread that
+ * made the request had a context, and kernels of HIP if one of the buffers is HIP memory. MPI_ERR_UNSUPPORTED_OPERATION: in one
+ * of these cases, the runtime refuses, and only the host can use them.
  */
 int MPIX_Prequest_create(MPI_Request request, MPIX_Prequest *p);
-/* Goes on to the words of the round after. */
+/* Replaces the words in the structure by those of the next round. */
 int MPIX_Prequest_next(MPIX_Prequest *p);
-/* Forgets them. The words belong to the request. */
+/* Clears the structure. The words belong to the request. */
 int MPIX_Prequest_free(MPIX_Prequest *p);
 
 /*
- * How many partitions are worth it, if the parts of a computation are carried out beside those of a partitioned all-gather or
- * all-to-all: before it or after it, the answer is the same. More partitions overlap more, and each costs a start and a
- * completion, and the computation some of its efficiency. The arguments are measured or estimated by the caller:
+ * For the best number of partitions, if a computation runs in parts beside a partitioned all-gather or all-to-all, before it or
+ * after it. More partitions overlap more. Each costs a start and a completion, and smaller parts of the computation are less
+ * efficient. The caller measures or estimates:
  */
 typedef struct MPIX_Overlap {
     double bytes;   /* of a block: what a rank sends to each of the others */
     int ranks;      /* of the communicator */
     int tiles;      /* the number of partitions must divide it, e.g. rows of a block by rows of a tile */
     double compute; /* seconds of the whole computation of a rank, in one go */
-    double loss;    /* seconds that each further part adds: twice the time of half of the computation, less `compute` */
-    double latency; /* seconds of the collective with very little data */
+    double loss; /* seconds that each further part adds: twice the time of half of the computation, minus `compute` */
+    double latency;   /* seconds of the collective with very little data */
     double bandwidth; /* bytes per second that a rank receives with much data */
 } MPIX_Overlap;
 
 /*
- * The best number of partitions, of two that are as good the smaller; at most 64. `seconds`, if not NULL: of the whole, predicted.
- * May be called at any time, also before MPI_Init. All ranks get the same if their arguments are the same. MPI_ERR_ARG: there is a
- * negative or infinite argument, less than one rank or tile, or data and no bandwidth.
+ * The number of partitions with the shortest predicted time, at most 64; of two with the same time, the smaller one. *seconds,
+ * if `seconds` is not NULL: that time. May be called at any time, also before MPI_Init. Equal arguments give equal results, so
+ * ranks need not communicate. MPI_ERR_ARG: an argument is negative or infinite, there is less than one rank or tile, or there
+ * are data and no bandwidth.
  */
 int MPIX_Partitions_advised(const MPIX_Overlap *overlap, int *parts, double *seconds);
 

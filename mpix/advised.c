@@ -1,26 +1,25 @@
 /*
- * How many partitions are worth it: MPIX_Partitions_advised.
+ * MPIX_Partitions_advised: the best number of partitions.
  *
- * The model. A computation and a collective are cut into p parts each. The parts of one follow the parts of the other, in
- * either order: an all-gather before a matrix product, or a product before an all-to-all. Each side does one part at a
- * time:
+ * The model. A computation and a collective consist of p parts each. Part i of the second one begins after part i of the first:
+ * an all-gather before a matrix product, or a product before an all-to-all. Each side does one part at a time:
  *
  *     first side    | 0 | 1 | 2 | 3 |
  *     second side       |  0  |  1  |  2  |  3  |
  *
  *     a = (compute + (p - 1) * loss) / p            one part of the computation
- *     b = latency + (ranks - 1) * bytes / p / bandwidth      one of the collective
+ *     b = latency + (ranks - 1) * bytes / p / bandwidth      one part of the collective
  *     seconds = a + b + (p - 1) * max(a, b)         the same in either order
  *
- * All parts of a side take the same time, so the slower side runs without a gap between the first part and the last of
- * the other. More parts make a + b smaller, and add `loss` and `latency` each. There is no formula for the best p, because only
- * divisors of `tiles` are allowed and the longer side may change with p; at most 64 numbers are tried.
+ * All parts of a side take the same time, so the slower side runs without gaps. More parts make a + b smaller, and each adds
+ * `loss` and `latency`. There is no formula for the best p, because only divisors of `tiles` are allowed, and p decides which
+ * side is slower. So all numbers up to 64 are tried.
  */
 #include <math.h>
 #include <mpix_dma.h>
 #include <stdbool.h>
 
-/* Units of a request, parted.h: more partitions would not be sent on their own. */
+/* The most units of a request (parted.h). With more partitions, several would share a unit. */
 enum { MOST_PARTS = 64 };
 
 static bool is_amount(double x)
@@ -47,7 +46,7 @@ int MPIX_Partitions_advised(const MPIX_Overlap *overlap, int *parts, double *sec
     }
     *parts = 1;
     best = seconds_of(overlap, 1);
-    /* What is not better by more than rounding is not worth it. */
+    /* More partitions must be faster by more than a rounding error. */
     for (int p = 2; p <= MOST_PARTS && p <= overlap->tiles; p++) {
         if (overlap->tiles % p == 0 && seconds_of(overlap, p) < best * (1 - 1e-9)) {
             best = seconds_of(overlap, p);

@@ -1,4 +1,4 @@
-/* Who carries out the operations of queues: the library's thread, or the callers. See queue.h. */
+/* The agent, which carries out the operations of queues: the library's thread, or callers of the library. See queue.h. */
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -8,12 +8,12 @@
 #include "parted.h"
 #include "queue.h"
 
-/* Turns without any progress: from so many on, the thread sleeps in between. It yields its core in each. */
+/* The thread yields its core after each turn. After PATIENCE turns without progress it sleeps instead. */
 enum { PATIENCE = 2000, NAP_NS = 50 * 1000, LOOK_AT_STREAM_NS = 100 * 1000 * 1000 };
 
 static struct {
     pthread_mutex_t lock;
-    pthread_cond_t work, done; /* there is something to carry out; something has been */
+    pthread_cond_t work, done; /* there are operations; a queue has none left, or is not busy */
     pthread_t thread;
     bool begun, has_thread, ending;
     MPIX_Queue queues;
@@ -47,7 +47,7 @@ static void keep_error(MPIX_Queue queue, int code)
     }
 }
 
-/* A request whose start fails is complete: it is not active, and it does not hold up the others. */
+/* A request whose start fails counts as complete, so that the queue does not wait for it. */
 static void start(MPIX_Queue queue, mpix_operation_t *operation)
 {
     for (int i = 0; i < operation->count; i++) {
@@ -61,7 +61,7 @@ static void start(MPIX_Queue queue, mpix_operation_t *operation)
     }
 }
 
-/* Nobody makes the partitions of a partitioned request ready any more, if the stream does not. */
+/* If the stream has failed, its kernels make no more partitions ready. */
 static void give_up_broken(MPIX_Queue queue, MPI_Request request)
 {
     bool broken;
@@ -77,7 +77,7 @@ static void give_up_broken(MPIX_Queue queue, MPI_Request request)
     }
 }
 
-/* A persistent request keeps its handle when it is complete, also with an error. */
+/* MPI_Test leaves the handle of a persistent request as it is, also with an error. */
 static bool test(MPIX_Queue queue, mpix_operation_t *operation)
 {
     int was = operation->left;
@@ -134,7 +134,7 @@ static bool can_start(MPIX_Queue queue, const mpix_operation_t *operation)
     return broken;
 }
 
-/* The first operation of the list if it can be carried out now, taken out of it. */
+/* Removes the first operation from the list and returns it, if it can be carried out now. */
 static mpix_operation_t *take(MPIX_Queue queue)
 {
     mpix_operation_t *first;
@@ -154,7 +154,7 @@ static mpix_operation_t *take(MPIX_Queue queue)
     return first;
 }
 
-/* Whether anything has moved. */
+/* True: there was progress. */
 static bool advance(MPIX_Queue queue)
 {
     mpix_operation_t *operation;
@@ -179,7 +179,7 @@ static bool advance(MPIX_Queue queue)
 
 /* ---- all queues ---- */
 
-/* The lock is held before and after, not in between. A queue that is busy stays in the list. */
+/* The caller holds the lock, which is released in between. A queue that is `busy` stays in the list. */
 static bool turn(bool is_thread)
 {
     bool moved = false;
@@ -245,7 +245,7 @@ static bool begin_thread(void)
     return error == 0;
 }
 
-/* MPI_Finalize begins with this: an attribute of MPI_COMM_SELF is deleted first of all. What is left is carried out. */
+/* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, and so calls this, which carries out what is left in queues. */
 static int end(MPI_Comm comm, int key, void *value, void *state)
 {
     (void)comm;
@@ -285,7 +285,7 @@ static int begin(void)
 
 int mpix_agent_begin(void)
 {
-    /* Not the lock that the thread needs: the calls of MPI may take long. */
+    /* A lock of its own, because the calls of MPI may take long and the thread needs the other lock. */
     static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
     int code;
 
@@ -362,7 +362,7 @@ static void set_deadline(struct timespec *deadline)
     deadline->tv_nsec %= 1000000000;
 }
 
-/* A stream that fails comes to no start any more: starts are then made without it, because other ranks wait for them. */
+/* A stream that has failed reaches no start any more. Starts are then made without it, because other ranks wait for them. */
 static void look_at_stream(MPIX_Queue queue)
 {
     bool failed;
@@ -382,7 +382,7 @@ static void drain_by_thread(MPIX_Queue queue)
 
     set_deadline(&deadline);
     while (queue->unfinished > 0) {
-        /* Other queues wake us, too. */
+        /* `done` is signalled for other queues, too. */
         if (pthread_cond_timedwait(&agent.done, &agent.lock, &deadline) == ETIMEDOUT) {
             if (queue->stream.words && !queue->broken) {
                 look_at_stream(queue);

@@ -1,9 +1,9 @@
 /*
- * Asks the component for engines that wait for partitions: a collective of whole blocks, with an info object that has the
- * address of what is asked (dma/parts.h). Whoever does not know the key, or cannot, makes an ordinary request of it, which is
- * freed again. All ranks use the engines, or none.
+ * Asks the component for engines that wait for partitions. The question is a persistent collective of whole blocks with an info
+ * object that has the address of a dma_parts_t (dma/parts.h). If the component cannot do that, or there is none, the request is
+ * an ordinary one and is freed again. All ranks use the engines, or none does.
  *
- * The component uses what is asked until the collective is freed.
+ * The component uses the dma_parts_t until the collective is freed.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ static int ask(const dma_parts_t *asked, MPI_Info info, mpix_parted_make_t make,
     return code == MPI_SUCCESS ? make(arg, info, request) : code;
 }
 
-/* The unit of the whole is never waited for. */
+/* One unit stands for the whole block. It is started without a look at the ready words, which the engines wait for. */
 static void use_engines(mpix_parted_t *parted, dma_parts_t *asked, MPI_Request request)
 {
     parted->engines = asked;
@@ -100,7 +100,8 @@ uint32_t *mpix_parted_arrived(const mpix_parted_t *parted, unsigned round)
                                           : mpix_parted_ready(parted, round) + parted->arrived_at;
 }
 
-/* What engines have written. Whoever sees our word sees the data. */
+/* Copies the words that engines have written. The order acquire, then release, makes the data visible to a reader of our
+ * word. */
 void mpix_parted_copy_words(const mpix_parted_t *parted)
 {
     const dma_parts_t *engines = parted->engines;

@@ -1,4 +1,4 @@
-# The public library of queues and partitioned collectives: nothing of it is in the component.
+# The public library of queues and partitioned collectives. The component does not use it.
 lib_LTLIBRARIES = libmpix_dma.la
 dist_man_MANS += mpix/MPIX_Pallgather_init.3 mpix/MPIX_Queue_init.3
 extra_files += config/mpix_dma.pc.in

@@ -10,7 +10,7 @@
 
 #include "stream.h"
 
-/* Portable, mapped; coherent: stores of a kernel are seen while it runs. */
+/* The flags portable and mapped. For HIP also coherent, so that the host sees stores of a kernel while it runs. */
 enum { DONE = 0, HIP_FLAGS = 1 | 2 | 0x40000000, CUDA_FLAGS = 1 | 2, LINE = 64, ROOM_FOR_ATTRIBUTES = 512 };
 
 static struct {
@@ -55,7 +55,7 @@ typedef struct piece {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static piece_t *pieces;
 
-/* The first member of the attributes is the kind of memory. It is 0 for memory of the host, or for none of HIP. */
+/* The first member of the attributes is the type of memory: 0 for host memory and for memory that HIP does not know. */
 static bool is_of_hip(const void *buffer)
 {
     int attributes[ROOM_FOR_ATTRIBUTES / sizeof(int)] = {0};
@@ -85,7 +85,7 @@ int mpix_mapped_type(const void *one, const void *other)
     return type;
 }
 
-/* Why kernels cannot use it, or NULL. */
+/* Returns why kernels cannot use the memory, or NULL. */
 static const char *alloc_hip(void **memory, size_t bytes)
 {
     void *there = NULL;

@@ -1,4 +1,4 @@
-/* Rounds of partitioned requests, and who carries them out; see parted.h. */
+/* Rounds of partitioned requests, and the list of requests; see parted.h. */
 #include "parted.h"
 
 #include <pthread.h>
@@ -16,10 +16,10 @@ static struct {
     pthread_cond_t changed;
     mpix_parted_t *first;
     int count;
-    bool turning; /* somebody carries out */
+    bool turning; /* an agent is at work */
     bool ending;  /* MPI_Finalize has begun */
     MPI_Comm self;
-    int freed_key; /* an attribute of types: its deletion says that a handle is gone */
+    int freed_key; /* an attribute of types: MPI deletes it when a handle is gone */
     unsigned long last_number;
     unsigned char tags[MOST_TAGS]; /* in use */
 } all = {.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -98,7 +98,7 @@ static void keep_error(mpix_parted_t *parted, int code)
 
 /* ---- a round ---- */
 
-/* How many units bring a part of each partition. */
+/* Counts the units that carry data of each partition. */
 static void count_waits(mpix_parted_t *parted)
 {
     memset(parted->waits, 0, (size_t)parted->rparts * sizeof(*parted->waits));
@@ -124,7 +124,7 @@ static void begin_round(mpix_parted_t *parted, MPI_Message message)
     pthread_mutex_unlock(&all.lock);
 }
 
-/* Words that an engine has not written: that of a failed one, or one that was lost. */
+/* Stores the words that engines have not written, because they have failed or a word was lost. */
 static void complete_words(const mpix_parted_t *parted, bool failed)
 {
     uint32_t *arrived = mpix_parted_arrived(parted, parted->round);
@@ -137,7 +137,7 @@ static void complete_words(const mpix_parted_t *parted, bool failed)
     }
 }
 
-/* The data are in the buffer before a word says so. */
+/* The data are in the buffer before the words are stored. */
 static void complete_unit(mpix_parted_t *parted, int index, bool failed)
 {
     uint32_t *arrived = mpix_parted_arrived(parted, parted->round);
@@ -170,7 +170,7 @@ static bool is_ready(const mpix_parted_t *parted, mpix_unit_t *unit, bool give_u
     return give_up || unit->ready == unit->sends_end;
 }
 
-/* Engines look at words only. */
+/* Makes all partitions ready for engines, which poll the words. */
 static void make_all_ready(const mpix_parted_t *parted)
 {
     uint32_t *ready = mpix_parted_ready(parted, parted->round);
@@ -207,7 +207,7 @@ static bool start_units(mpix_parted_t *parted)
     return moved;
 }
 
-/* Requests that are not active are passed over. */
+/* MPI_Testsome ignores requests that are not active. */
 static bool test_units(mpix_parted_t *parted)
 {
     int count = 0, code = MPI_Testsome(parted->nunits, parted->requests, &count, parted->indices, parted->statuses);
@@ -330,7 +330,7 @@ static void let_go(void)
     }
 }
 
-/* Others may put requests before the first meanwhile; only we take them out. */
+/* The walk holds no lock. Other threads may insert requests before the first; only the agent, this function, removes any. */
 bool mpix_parted_turn(bool is_thread)
 {
     mpix_parted_t *first;
@@ -397,10 +397,10 @@ int mpix_parted_take_error(MPI_Request handle)
     return error;
 }
 
-/* ---- a request comes and goes ---- */
+/* ---- making and destroying requests ---- */
 
-/* MPI deletes the attribute of a handle's type, in any thread that calls MPI: in MPI_Request_free, or in the progress that
- * completes the last round. A request that is already gone is not found. */
+/* Called when MPI deletes the attribute of a handle's type, in any thread that calls MPI: in MPI_Request_free, or in the
+ * progress that completes the last round. The number, unlike a pointer, is safe if the request was destroyed before. */
 static int note_freed(MPI_Datatype type, int key, void *number, void *unused)
 {
     (void)type;
@@ -416,7 +416,7 @@ static int note_freed(MPI_Datatype type, int key, void *number, void *unused)
     return MPI_SUCCESS;
 }
 
-/* The next one that the program has freed; from now on it is the caller's to retire. */
+/* Returns the next request that the program has freed. The caller must retire it. */
 static mpix_parted_t *take_freed(void)
 {
     mpix_parted_t *parted;
@@ -452,7 +452,7 @@ int mpix_parted_begin(void)
     return code;
 }
 
-/* Waits until the request is in no list and nobody looks at it. */
+/* Waits until the agent has taken the request out of the list. */
 static void leave_list(mpix_parted_t *parted)
 {
     pthread_mutex_lock(&all.lock);
@@ -477,7 +477,7 @@ void mpix_parted_retire(mpix_parted_t *parted)
     mpix_parted_destroy(parted);
 }
 
-/* MPI has given the handle away again, so the program has freed the one that we know. */
+/* MPI has given a known handle to a new request, so the program has freed the former request. */
 static void retire_former(MPI_Request handle)
 {
     mpix_parted_t *former = mpix_parted_lock(handle);
@@ -517,7 +517,7 @@ static int make_handle(mpix_parted_t *parted, MPI_Request *handle)
         MPI_Type_free(&type);
     }
     pthread_mutex_lock(&all.lock);
-    parted->freed = false; /* the attribute is gone and the handle is not: that says nothing */
+    parted->freed = false; /* MPI has deleted the attribute before the handle is gone */
     pthread_mutex_unlock(&all.lock);
     return code;
 }
@@ -531,7 +531,7 @@ int mpix_parted_add(mpix_parted_t *parted)
     if (parted->tag == MOST_TAGS) {
         return MPI_ERR_NO_MEM;
     }
-    parted->handle = MPI_REQUEST_NULL; /* nobody finds it so far, except by its number */
+    parted->handle = MPI_REQUEST_NULL; /* so that only take_starts and note_freed can find it */
     pthread_mutex_lock(&all.lock);
     parted->number = ++all.last_number;
     parted->next = all.first;
@@ -576,7 +576,7 @@ void mpix_parted_destroy(mpix_parted_t *parted)
     free(parted);
 }
 
-/* What the program has freed and what it has not; rounds under way end first, because nothing is waited for any more. */
+/* Retires all requests. Rounds under way complete first: after mpix_parted_give_up_all they wait for no partition. */
 void mpix_parted_end(void)
 {
     while (all.first) {

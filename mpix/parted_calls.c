@@ -21,7 +21,7 @@ int MPIX_Pready(int part, MPI_Request request)
     return code;
 }
 
-/* With the lock. `known`: the words of the round have the answer, whatever the request says. */
+/* With the lock. *known: the round is under way, so its words have the answer. */
 static int look(mpix_parted_t *parted, int part, int *flag, bool *known)
 {
     uint32_t word;
@@ -42,7 +42,8 @@ static int look(mpix_parted_t *parted, int part, int *flag, bool *known)
     return parted->error == MPI_SUCCESS ? MPI_ERR_OTHER : parted->error;
 }
 
-/* A request that is not active has everything. One may have been started that nobody has seen yet. */
+/* The words have the answer only if the agent has seen the start of the round. Otherwise the state of the request has it: all
+ * partitions of an inactive request have arrived, none of one that was just started. */
 int MPIX_Parrived(MPI_Request request, int part, int *flag)
 {
     mpix_parted_t *parted;
@@ -64,7 +65,7 @@ int MPIX_Parrived(MPI_Request request, int part, int *flag)
         code = MPI_Request_get_status(request, flag, MPI_STATUS_IGNORE);
     }
     if (code == MPI_SUCCESS && !*flag) {
-        sched_yield(); /* programs ask in a loop: whoever carries out needs the lock, and peers may need the core */
+        sched_yield(); /* programs call this in a loop: the agent needs the lock, and peers may need the core */
     }
     return code;
 }

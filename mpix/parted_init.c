@@ -1,9 +1,9 @@
 /*
- * Makes partitioned requests: checks the arguments on all ranks together, cuts blocks into units, and makes a persistent
- * collective for each. See parted.h.
+ * Makes partitioned requests: checks the arguments on all ranks together, divides blocks into units, and makes a persistent
+ * collective for each unit. See parted.h.
  *
- * An atom is what the units are made of: as many atoms as possible, such that the partitions of all senders, and all blocks of
- * receivers, consist of whole atoms.
+ * Units consist of atoms. An atom is the smallest part of a block that consists of whole partitions of every sender, and of
+ * whole elements of every receiver.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -37,13 +37,13 @@ typedef struct mpix_parted_arguments {
 } mpix_parted_arguments_t;
 
 /*
- * What ranks compare: the most of each fact, and of its negation if it must be equal. Elements and bytes are those of a block.
- * The last fact is the greatest common divisor.
+ * The facts that ranks combine: of each the maximum over all ranks. A fact that must be equal on all ranks is there a second
+ * time, negated. Elements and bytes are those of a block. The last fact, ATOMS, is combined by the greatest common divisor.
  */
 enum { ERROR, KIND, NO_KIND, SENDS, RECVS, MOST_BYTES, LEAST_BYTES, NO_ENGINES, ATOMS, FACTS };
 typedef long long mpix_parted_facts_t[FACTS];
 
-/* What all ranks know then. */
+/* The result, equal on all ranks. */
 typedef struct mpix_parted_shape {
     int atoms;      /* of a block */
     uint64_t bytes; /* of a block */
@@ -93,7 +93,7 @@ static void combine(void *from, void *to, int *count, MPI_Datatype *type)
     }
 }
 
-/* MPI 4.1 calls the older name deprecated; the newer one is not there before MPI 4.0. */
+/* The older function is deprecated in MPI 4.1. The newer one exists from MPI 4.0 on. */
 static long long size_of(MPI_Datatype type)
 {
     MPI_Count size = 0;
@@ -147,7 +147,7 @@ static int exchange(long long *facts, MPI_Comm comm)
     return code;
 }
 
-/* The same on all ranks: an error, how many atoms and bytes a block has, and whether all have memory of HIP. */
+/* Combines the facts of all ranks. The error and *shape are equal on all ranks. */
 static int agree(const mpix_parted_arguments_t *a, int error, mpix_parted_shape_t *shape)
 {
     mpix_parted_facts_t facts;
@@ -220,7 +220,7 @@ static mpix_parted_t *make(const mpix_parted_arguments_t *a, int ranks, int unit
     return parted;
 }
 
-/* `extent`: of an atom. */
+/* *extent: of the atom. */
 static int make_atom(MPI_Datatype type, long long count, MPI_Datatype *atom, MPI_Aint *extent)
 {
     MPI_Aint lower;
@@ -247,7 +247,8 @@ static int make_collective(const mpix_parted_arguments_t *a, mpix_parted_t *part
                               a->info, request);
 }
 
-/* Unit i has the atoms from `first` on. Its partitions are found by where they are in the block, because there may be no data. */
+/* Unit i has the atoms from `first` up to `end`. Its partitions follow from these numbers and not from bytes, because there may
+ * be no data. */
 static void set_unit(mpix_parted_t *parted, int i, long long first, long long end, long long atoms)
 {
     mpix_unit_t *unit = &parted->units[i];
@@ -258,7 +259,7 @@ static void set_unit(mpix_parted_t *parted, int i, long long first, long long en
     unit->recvs_end = (int)((end * parted->rparts + atoms - 1) / atoms);
 }
 
-/* Atoms of both sides and their extents. */
+/* Makes the atoms of blocks sent and received, and gets their extents. */
 static int make_atoms(const mpix_parted_arguments_t *a, mpix_parted_t *parted, int atoms, MPI_Aint extents[2])
 {
     bool in_place = a->sb == MPI_IN_PLACE;
@@ -292,7 +293,7 @@ static int make_units(const mpix_parted_arguments_t *a, mpix_parted_t *parted, i
     return code;
 }
 
-/* What make_whole needs. */
+/* The argument of make_whole. */
 typedef struct mpix_parted_whole {
     const mpix_parted_arguments_t *a;
     const mpix_parted_t *parted;
@@ -310,7 +311,7 @@ static int make_whole(void *arg, MPI_Info info, MPI_Request *request)
                : MPI_Alltoall_init(a->sb, whole->atoms, sends, a->rb, whole->atoms, recvs, a->comm, info, request);
 }
 
-/* Engines that wait for the words, or a collective for each unit. */
+/* Makes one collective whose engines wait for the words, if the component can do that; otherwise one for each unit. */
 static int make_collectives(const mpix_parted_arguments_t *a, mpix_parted_t *parted, const mpix_parted_shape_t *shape,
                             int group)
 {
@@ -331,7 +332,7 @@ static int make_collectives(const mpix_parted_arguments_t *a, mpix_parted_t *par
     return code == MPI_SUCCESS && !parted->engines ? make_units(a, parted, shape->atoms, group, extents) : code;
 }
 
-/* All ranks make the request, or none. */
+/* All ranks make the request, or none does, except if MPI fails. */
 static int make_request(const mpix_parted_arguments_t *a, int ranks, const mpix_parted_shape_t *shape,
                         MPI_Request *request)
 {

@@ -57,7 +57,7 @@ int MPIX_Queue_wait(MPIX_Queue queue)
     return mpix_agent_take_error(queue);
 }
 
-/* After MPI_Finalize, too, which has carried out what was left. */
+/* May be called after MPI_Finalize, which has carried out all operations. */
 int MPIX_Queue_free(MPIX_Queue *queue)
 {
     int error;
@@ -88,7 +88,7 @@ int MPIX_Match(MPI_Request *request, MPI_Status *status)
 
 /* ---- enqueuing ---- */
 
-/* Room for the requests of one more start; nothing changes if there is none. */
+/* Makes room for the requests of one more start. False: no memory, and nothing has changed. */
 static bool make_room(MPIX_Queue queue, int count)
 {
     int room = 2 * (queue->nsince + count);
@@ -105,7 +105,7 @@ static bool make_room(MPIX_Queue queue, int count)
     return grown != NULL;
 }
 
-/* Adds them to those that must not be enqueued again, after a look at whether one of them is. */
+/* Adds the requests to those that must not be enqueued again before a waitall. An error if one is there already. */
 static int note_requests(MPIX_Queue queue, int count, const MPI_Request requests[])
 {
     int was = queue->nsince;
@@ -125,8 +125,8 @@ static int note_requests(MPIX_Queue queue, int count, const MPI_Request requests
     return MPI_SUCCESS;
 }
 
-/* What the stream has to do for it, or the host instead. */
-static int tell_stream(const mpix_stream_t *stream, mpix_kind_t kind, uint64_t number)
+/* Enqueues the store or the wait of an operation in the stream. If the stream cannot wait, the host waits for it at a start. */
+static int enqueue_in_stream(const mpix_stream_t *stream, mpix_kind_t kind, uint64_t number)
 {
     if (stream->type == MPIX_QUEUE_THREAD) {
         return MPI_SUCCESS;
@@ -137,7 +137,7 @@ static int tell_stream(const mpix_stream_t *stream, mpix_kind_t kind, uint64_t n
     return kind == MPIX_START ? mpix_stream_signal(stream, number) : mpix_stream_gate(stream, number);
 }
 
-/* In order: the requests are noted, the stream gets its part, the list the operation. */
+/* In this order, because the first two can fail: notes the requests, enqueues in the stream, appends to the list. */
 static int put(MPIX_Queue queue, mpix_operation_t *operation)
 {
     int was = queue->nsince, code = note_requests(queue, operation->count, operation->requests);
@@ -146,7 +146,7 @@ static int put(MPIX_Queue queue, mpix_operation_t *operation)
         return code;
     }
     operation->number = queue->number + 1;
-    code = tell_stream(&queue->stream, operation->kind, operation->number);
+    code = enqueue_in_stream(&queue->stream, operation->kind, operation->number);
     if (code != MPI_SUCCESS) {
         queue->nsince = was;
         return code;
@@ -212,7 +212,7 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue)
 {
     int code = queue ? enqueue(queue, MPIX_WAITALL, 0, NULL) : MPI_ERR_ARG;
 
-    /* Work that the program puts into the stream from now on runs at once. */
+    /* This stream cannot wait: work that the program enqueues after this call runs at once. */
     if (code == MPI_SUCCESS && queue->stream.type != MPIX_QUEUE_THREAD && !queue->stream.words) {
         mpix_agent_drain(queue);
     }

@@ -7,17 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What is the same in HIP and in CUDA's driver. */
+/* Constants that are equal in HIP and in CUDA's driver. */
 enum { DONE = 0, NOT_READY = 600, NON_BLOCKING = 1, AT_LEAST = 0 };
 enum { HIP_SIGNAL_MEMORY = 2, CUDA_PORTABLE = 1, CUDA_MAPPED = 2 };
-/* Connections that CUDA must have been given, and how many of them one stream that waits stands for. */
+/* The least value of CUDA_DEVICE_MAX_CONNECTIONS with which streams may wait, and the connections per stream that waits. */
 enum { LEAST_CONNECTIONS = 16, CONNECTIONS_A_STREAM = 4 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what is below */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all static variables here */
 static mpix_words_t *unused;
-static long asynchronous; /* streams that queues have at present */
+static long asynchronous; /* streams of queues that exist */
 
-/* Calls that both have. */
+/* Calls that HIP and CUDA share. */
 typedef struct common {
     int (*synchronize)(void *stream);
     int (*query)(void *stream);
@@ -102,7 +102,7 @@ static bool has_memory_operations(int type)
                                   : cuda.alloc && cuda.release && cuda.address && cuda.write && cuda.wait;
 }
 
-/* HIP wants memory of its own for each word that a stream waits for. */
+/* HIP requires an allocation (signal memory) for each word that a stream waits for. */
 static bool alloc_word(int type, uint64_t **word, uint64_t *there)
 {
     void *memory = NULL;
@@ -139,7 +139,7 @@ static void free_words(mpix_words_t *words)
     }
 }
 
-/* Those of a queue that was freed, or new ones. */
+/* Returns the words of a queue that was freed, or new ones. */
 static mpix_words_t *take_words(const mpix_stream_t *stream)
 {
     mpix_words_t *words;
@@ -163,7 +163,7 @@ static mpix_words_t *take_words(const mpix_stream_t *stream)
     return NULL;
 }
 
-/* A number of the environment, or -1. */
+/* The value of an environment variable that is a number, or -1. */
 static long number_of(const char *variable)
 {
     const char *text = getenv(variable);
@@ -198,7 +198,7 @@ static const char *refuse_wait(int type)
                       "(MPIX_DMA_WAITING_STREAMS)";
 }
 
-/* Some devices and drivers refuse the operations: they are tried, with a number that is already there. */
+/* Some devices and drivers refuse the operations. So each is tried once, with the number that the words already have. */
 static const char *try_words(mpix_stream_t *stream)
 {
     stream->words = take_words(stream);
@@ -209,7 +209,7 @@ static const char *try_words(mpix_stream_t *stream)
         mpix_stream_gate(stream, stream->words->number) == MPI_SUCCESS) {
         return NULL;
     }
-    /* The stream may have taken one of the two. */
+    /* The stream may have accepted the first operation, which uses the words. */
     (void)mpix_stream_synchronize(stream);
     free_words(stream->words);
     stream->words = NULL;
@@ -276,7 +276,7 @@ void mpix_stream_here(mpix_stream_t *stream, int type)
     pthread_mutex_unlock(&lock);
 }
 
-/* A stream that has failed may still write: its words are not used again. */
+/* A stream that has failed may still write to its words, so no other queue gets them. */
 void mpix_stream_close(mpix_stream_t *stream, uint64_t number, bool failed)
 {
     if (!stream->words) {
@@ -329,7 +329,7 @@ bool mpix_stream_has_failed(const mpix_stream_t *stream)
     return error != DONE && error != NOT_READY;
 }
 
-/* Acquires what the stream has written before. */
+/* Acquire: MPI may then read what the stream has written before. */
 bool mpix_stream_has_reached(const mpix_stream_t *stream, uint64_t number)
 {
     uint32_t reached = (uint32_t)__atomic_load_n(stream->words->reached, __ATOMIC_ACQUIRE);
@@ -337,7 +337,7 @@ bool mpix_stream_has_reached(const mpix_stream_t *stream, uint64_t number)
     return (int32_t)(reached - (uint32_t)number) >= 0;
 }
 
-/* Releases what MPI has written by the processor; what devices have written is complete when a request is. */
+/* Release: the stream then sees what MPI has written with the CPU. Writes of devices are complete when the request is. */
 void mpix_stream_release(const mpix_stream_t *stream, uint64_t number)
 {
     __atomic_store_n(stream->words->done, number, __ATOMIC_RELEASE);

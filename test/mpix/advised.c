@@ -1,7 +1,7 @@
 /*
- * advised: MPIX_Partitions_advised against its definition: the parts are carried out one by one, in both orders, for every
- * number of partitions that is allowed, with random arguments. Needs no mpirun. With the argument `table` it prints the
- * table of the manual.
+ * advised: compares MPIX_Partitions_advised with its definition for random arguments. For every allowed number of partitions,
+ * the parts are simulated one by one, in both orders. Needs no mpirun. With the argument `table` it prints the table of
+ * docs/user/queues.md.
  */
 #include <math.h>
 #include <mpix_dma.h>
@@ -27,13 +27,13 @@ static double uniform(void)
     return (double)(state >> 11) / (double)(1ul << 53);
 }
 
-/* 0 now and then, otherwise any order of magnitude between them. */
+/* A random amount: sometimes 0, otherwise of any order of magnitude between `least` and `most`. */
 static double amount(double least, double most)
 {
     return uniform() < 0.1 ? 0 : least * pow(most / least, uniform());
 }
 
-/* When the last part of the second side ends. */
+/* Returns the time at which the last part of the second side ends. */
 static double carry_out(double first, double second, int parts)
 {
     double first_end = 0, second_end = 0;
@@ -124,7 +124,7 @@ static void corners(void)
     must(MPIX_Partitions_advised(&usual, NULL, NULL) == MPI_ERR_ARG, "no place for the result", &o, 0);
 }
 
-/* The rows of the table in docs/user/queues.md, which says what they are. */
+/* Prints the rows of the table in docs/user/queues.md. */
 static int print_table(void)
 {
     const double losses[] = {1e-6, 5e-6, 2e-5}, flops = 6e14;
@@ -168,7 +168,7 @@ int main(int argc, char **argv)
         compare(&o);
     }
     corners();
-    /* Both kinds of answers must have been there. */
+    /* The random arguments must have led to one partition, to several, and to one per tile. */
     if (more_than_one < cases / 10 || more_than_one > cases * 9 / 10 || !all_of_them) {
         printf("of %d cases, %d have several partitions, %d all\n", cases, more_than_one, all_of_them);
         return 1;

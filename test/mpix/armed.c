@@ -1,18 +1,20 @@
 /*
- * armed MEMORY LEVEL FIRST SEEDS: random orders in which partitions become ready, of several requests at a time, on ranks of which
- * some are late. On a node (MEMORY hip), engines wait for the words themselves, and what the node has seen proves it.
+ * armed MEMORY LEVEL FIRST SEEDS: partitions of several requests become ready in random orders, while some ranks are late. With
+ * MEMORY hip, engines of the emulated node wait for the words themselves, and the statistics of the node prove it.
  *
  *   MEMORY  hip: device memory of an emulated node; host
  *   LEVEL   multiple, serialized: what MPI_Init_thread is asked for
  *
- * Each seed is a round of all requests, which are made anew after SEEDS_A_SET of them. A partition has its data no earlier than
- * right before a thread or the library stores its word. Seen: that its bytes are there when a word says that it has come, that
- * words are 0 before, and that all are right at the end. At last each request is freed in the middle of a round.
+ * Each seed is a round of all requests. After SEEDS_A_SET rounds the requests are made anew. The data of a partition are
+ * written just before a thread or the library stores its word. The test checks that the bytes of a partition are there when a
+ * word says that it has arrived, that the words are 0 before, and that all bytes are right at the end. At the end each request
+ * is freed in the middle of a round.
  *
- * Doorbells. Arming a start rings one for each queue, and nothing else may: with N rounds, a request has armed N + 1 times. So none
- * was rung between the ready word and the landing of any partition. The component's counters say how many it has rung, less
- * those for queues that it took for dead, and the node's statistics may show no more than it has counted. All programs that were
- * armed have started or were removed when the requests are freed, and the node refuses to destroy a queue that waits.
+ * Doorbells. Arming a start rings one doorbell for each queue. No other doorbell is allowed: in N rounds, a request is armed N
+ * + 1 times. So no doorbell is rung between the store of a ready word and the arrival of the partition. The component's counter
+ * of doorbells, minus its counter of nudges (doorbells for queues that do not move), must have the expected value. The
+ * statistics of the node must not show more doorbells than the component has counted. When the requests are freed, all armed
+ * programs must have started or been revoked. The node also refuses to destroy a queue that waits.
  */
 #include <mpi.h>
 #include <mpix_dma.h>
@@ -38,10 +40,10 @@ enum { ARMED, STARTED, CANCELLED, DOORBELLS, NUDGES, ORDER, LATE, COUNTERS };
 typedef struct work {
     int number, gathers, in_place, sparts, rparts, bytes, rounds, made, seen_count;
     size_t send_bytes, recv_bytes;
-    unsigned char *send, *recv; /* in the memory under test */
+    unsigned char *send, *recv; /* in memory of type MEMORY */
     MPI_Request request;
     MPIX_Prequest words;
-    long queues; /* doorbells of arming once */
+    long queues; /* doorbells of one arming */
     int order[MOST_PARTS];
     unsigned char seen[MOST_RANKS * MOST_PARTS];
 } work_t;
@@ -139,7 +141,7 @@ static void set_all(unsigned char *memory, int value, size_t bytes)
     free(all);
 }
 
-/* The partition gets its data. */
+/* Writes the data of a partition. */
 static void make(work_t *w, int part)
 {
     int bytes = w->bytes / w->sparts, blocks = w->gathers ? 1 : ranks;
@@ -239,7 +241,7 @@ static void begin(work_t *w)
         w->order[k] = i;
     }
     if (draw(&own, 4) == 0) {
-        usleep(draw(&own, 2000)); /* the others have started */
+        usleep(draw(&own, 2000)); /* so that the other ranks have started */
     }
     must(MPI_Start(&w->request) == MPI_SUCCESS, "start", 0, 0);
 }
@@ -293,7 +295,7 @@ static void run_round(void)
     }
 }
 
-/* What is not ready is sent as it is. */
+/* Frees a request in the middle of a round: partitions that are not ready are sent as they are. */
 static void free_half_ready(work_t *w)
 {
     int some = (int)draw(&own, (unsigned)w->sparts + 1);
@@ -311,7 +313,7 @@ static void free_half_ready(work_t *w)
     }
 }
 
-/* Once for each start, and once for the one that never came. */
+/* Compares doorbells: one for each start, and one for the last arming, which has no start. */
 static void compare(const long *before, long node_before, long rounds)
 {
     long now[COUNTERS], expected = 0, node;
@@ -325,7 +327,7 @@ static void compare(const long *before, long node_before, long rounds)
     node = node_doorbells() - node_before;
     must(now[ORDER] == 0 && now[LATE] == 0, "rounds were taken back", now[ORDER], now[LATE]);
     must(now[DOORBELLS] - now[NUDGES] == expected, "doorbells", now[DOORBELLS] - now[NUDGES], expected);
-    must(node <= now[DOORBELLS], "doorbells that nobody has counted", node, now[DOORBELLS]);
+    must(node <= now[DOORBELLS], "doorbells that the component has not counted", node, now[DOORBELLS]);
     must(now[ARMED] == works_count * (rounds + 1), "armed", now[ARMED], works_count * (rounds + 1));
     must(now[STARTED] + now[CANCELLED] == now[ARMED], "left armed", now[ARMED], now[STARTED] + now[CANCELLED]);
 }
@@ -360,7 +362,7 @@ static void run_set(int first, int seeds)
     }
 }
 
-/* The device has a first call, so that its engine and queues are there. */
+/* A first call, which opens the engine and makes the queues. */
 static void warm_up(void)
 {
     unsigned char *memory = take((size_t)ranks * 64);
@@ -388,7 +390,7 @@ int main(int argc, char **argv)
         open_counters();
         warm_up();
     }
-    for (int i = 0; i < REQUESTS; i++) { /* once, because HIP 5.2 keeps some of what is freed */
+    for (int i = 0; i < REQUESTS; i++) { /* once for all sets, because HIP 5.2 does not free all memory */
         works[i].send = take((size_t)ranks * MOST_BYTES);
         works[i].recv = take((size_t)ranks * MOST_BYTES);
     }
@@ -407,7 +409,7 @@ int main(int argc, char **argv)
     }
     if (on_node) {
         MPI_T_pvar_session_free(&session);
-        MPI_T_finalize(); /* the component is closed with the last of the two */
+        MPI_T_finalize(); /* before MPI_Finalize, because the last of the two closes the component */
     }
     MPI_Finalize();
     return 0;

@@ -1,19 +1,20 @@
 /*
- * cases KIND CASE: one case of queues of this KIND (thread, cuda), with the stand-in for CUDA; 2 ranks or more.
+ * cases KIND CASE: one case of queues of this KIND (thread, cuda), with the fake CUDA (fake_cuda.c); 2 ranks or more.
  *
- *   arguments  what is refused, and with which class
+ *   arguments  wrong arguments are refused, with the right error class
  *   late       a start waits for the work before it in the stream; enqueuing waits for nothing
- *   failing    an error of a start or a completion is kept, and holds up nothing
- *   broken     a stream that fails holds up no other rank
- *   freed      a queue that is freed carries out what is left
- *   left       so does MPI_Finalize
- *   refused    a runtime that refuses memory operations
- *   limit      MPIX_DMA_WAITING_STREAMS is 1: the host waits for a second queue until the first is free
- *   context    the library's thread calls MPI with the device of the queue
+ *   failing    an error of a start or a completion is kept, and the queue continues
+ *   broken     a stream that fails does not block other ranks
+ *   freed      MPIX_Queue_free carries out the operations that are left
+ *   left       MPI_Finalize carries out the operations that are left
+ *   refused    the runtime refuses memory operations
+ *   limit      MPIX_DMA_WAITING_STREAMS is 1: the host waits for a second queue until the first is freed
+ *   context    the library's thread calls MPI with the context of the queue
  *   single     without MPI_THREAD_MULTIPLE
- *   threads    of the program, which make, use and free queues at the same time
+ *   threads    several threads of the program make, use and free queues at the same time
  *
- * MPI_Start and MPI_Test are those of this program, which count, fail and look on demand.
+ * This program replaces MPI_Start and MPI_Test by functions that count, that fail on demand, and that check the current
+ * context.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -121,7 +122,7 @@ static void arguments(void)
     MUST(MPIX_Match(&null, MPI_STATUS_IGNORE) == MPI_ERR_REQUEST);
     MUST(MPIX_Match(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS);
     MUST(started == 0);
-    /* Enqueued again before a waitall, and after one or a wait. */
+    /* A request is enqueued again: before a waitall (an error), after a waitall, and after MPIX_Queue_wait. */
     fill(1);
     MUST(MPIX_Enqueue_start(queue, &request) == MPI_SUCCESS);
     MUST(MPIX_Enqueue_start(queue, &request) == MPI_ERR_REQUEST);
@@ -131,7 +132,7 @@ static void arguments(void)
     MUST(is_right(1) && started == 2);
     enqueue_both();
     MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS && !queue && started == 3);
-    /* One that is active is not matched. */
+    /* MPIX_Match refuses an active request. */
     if (rank == 0) {
         int value, flag;
         MPI_Request receive;
@@ -224,7 +225,7 @@ static void broken(void)
     }
     MUST(MPIX_Queue_wait(queue) == (rank == 0 ? MPI_ERR_OTHER : MPI_SUCCESS));
     MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS);
-    /* A new queue does not get what the broken stream may still write to. */
+    /* A new queue does not get the words to which the broken stream may still write. */
     make_queue();
     fill(4);
     enqueue_both();
@@ -239,7 +240,7 @@ static void freed(void)
     usleep((unsigned)rank * 20000);
     MUST(MPIX_Enqueue_start(queue, &request) == MPI_SUCCESS);
     MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS && is_right(1) && started == 1);
-    /* No waitall was behind the last start. The next queue goes on where this one has ended. */
+    /* The last start was not followed by a waitall. The next queue continues with the numbers of this one. */
     make_queue();
     enqueue_both();
     synchronize();
@@ -260,7 +261,7 @@ static void refused(void)
     MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS);
 }
 
-/* How often the host waits for streams in a start and a waitall. */
+/* Returns how often the host waits for streams in a start and a waitall. */
 static int synchronizations_of_both(MPIX_Queue of)
 {
     int before = gpu.fake_synchronizations();
@@ -299,7 +300,7 @@ static void context(void)
     MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS && is_right(1) && started == 1 && !other_context);
 }
 
-/* Without a thread of the library: what enqueuing cannot do now, later calls do. */
+/* The library has no thread: operations that cannot be carried out when they are enqueued are carried out in later calls. */
 static void single(void)
 {
     int given;
@@ -313,7 +314,7 @@ static void single(void)
     MUST(started == 1);
     MUST(gpu.type == MPIX_QUEUE_THREAD || is_right(1));
     MUST(MPIX_Queue_wait(queue) == MPI_SUCCESS && is_right(1));
-    /* In order: the second start waits for the first. */
+    /* Operations of the queue are in order: the second start waits for the first. */
     fill(5);
     enqueue_both();
     enqueue_both();

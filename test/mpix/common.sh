@@ -6,22 +6,22 @@ build=${1:-$root/build}
 build=$(cd "$build" && pwd)
 # shellcheck source=test/lib.sh
 . "$root/test/lib.sh"
-# Two mpiruns of one user that begin at once can take each other's session directory for their own: every suite of ./check
-# has a folder for them.
+# If two mpiruns of one user begin at the same time, one can use the session directory of the other. So every suite of ./check
+# has a folder of its own.
 [ ! -d "${DMA_SUITE_TMPDIR:-}" ] || export TMPDIR=$DMA_SUITE_TMPDIR
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export MPIX_DMA_VERBOSE=1 OMPI_MCA_mpi_yield_when_idle=1
 component=dma
-# Enough for all streams of a test, so that none stands behind one that waits.
+# Enough connections for all streams of a test, so that no stream is behind one that waits.
 connections=32 waiting=''
 # Further arguments of mpirun.
 parameters=()
 
-# Limits end only what hangs, however busy the machine is.
+# A factor for time limits, so that they end only jobs that hang, also on a busy machine.
 patience=10
 
-# job SECONDS RANKS PROGRAM KIND ARGS...: a test program with queues of this kind; of HIP on an emulated node
+# job SECONDS RANKS PROGRAM KIND ARGS...: runs a test program with queues of this KIND; hip: on an emulated node
 job() {
     local node=() environment=()
     [ "$4" != hip ] || node=(--gpus 4 --persona mi300x)

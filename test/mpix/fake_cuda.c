@@ -1,6 +1,6 @@
 /*
- * Stands in for libcuda.so.1 in the tests of queues: a stream is a thread, which does its work in order, and device memory
- * is memory of the host. Strict: a call of a stream in a thread without a context fails. fake_*: what a test asks for.
+ * Replaces libcuda.so.1 in the tests of queues. A stream is a thread, which does its work in order. Device memory is host
+ * memory. It is strict: a call for a stream fails in a thread without a context. Tests control it with the functions fake_*.
  *
  *   DMA_FAKE_CUDA=unordered   streams do not wait for events
  */
@@ -42,7 +42,7 @@ API int fake_synchronizations(void)
     return __atomic_load_n(&synchronizations, __ATOMIC_ACQUIRE);
 }
 
-/* The stream gets no further, and all calls of it fail. */
+/* The stream stops, and all calls for it fail. */
 API void fake_break(stream_t *stream)
 {
     pthread_mutex_lock(&stream->lock);
@@ -51,7 +51,7 @@ API void fake_break(stream_t *stream)
     pthread_mutex_unlock(&stream->lock);
 }
 
-/* 1: memory operations of streams are refused. 2: memory of the host that is mapped. */
+/* 1: refuses memory operations of streams. 2: refuses mapped host memory. */
 API void fake_refuse(int refuse)
 {
     refused = refuse;
@@ -159,7 +159,7 @@ API int cuStreamCreate(stream_t **stream, unsigned flags)
     return DONE;
 }
 
-/* Its work is done first. */
+/* Waits until the work of the stream is done. */
 API int cuStreamDestroy_v2(stream_t *s)
 {
     pthread_mutex_lock(&s->lock);

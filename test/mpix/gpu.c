@@ -24,7 +24,7 @@ static void *call_of(void *library, const char *name)
     return call;
 }
 
-/* HIP 5.2 has hipLaunchHostFunc for graphs only; the function is called with the stream and an error, too. */
+/* HIP 5.2 has hipLaunchHostFunc for graphs only, so this is hipStreamAddCallback, whose function has two more arguments. */
 static int (*add_callback)(void *stream, void (*callback)(void *stream, int error, void *arg), void *arg,
                            unsigned flags);
 

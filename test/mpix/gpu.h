@@ -1,6 +1,6 @@
 /*
- * Streams for the tests of queues: of HIP, of CUDA, or of the library that stands in for CUDA (fake_cuda.c), found at run
- * time. A kernel of a test is a function of the host that the stream runs in its order, or a copy in the stream.
+ * Streams for the tests of queues: of HIP, of CUDA, or of the fake CUDA (fake_cuda.c). The library is opened at run time. In
+ * place of a kernel, tests use a host function or a copy in the stream.
  */
 #ifndef TEST_MPIX_GPU_H
 #define TEST_MPIX_GPU_H
@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 typedef struct gpu_table {
-    int type; /* MPIX_QUEUE_*; MPIX_QUEUE_THREAD: there is no device */
+    int type; /* MPIX_QUEUE_*; MPIX_QUEUE_THREAD: no device */
     int (*alloc)(void **memory, size_t bytes);
     int (*release)(void *memory);
     int (*stream_create)(void **stream, unsigned flags);
@@ -24,19 +24,19 @@ typedef struct gpu_table {
     int (*event_record)(void *event, void *stream);
     int (*event_synchronize)(void *event);
     int (*stream_wait_event)(void *stream, void *event, unsigned flags);
-    /* Of the stand-in, otherwise NULL. */
+    /* Functions of the fake CUDA; NULL with a real one. */
     int (*fake_synchronizations)(void);
     void (*fake_break)(void *stream);
     void (*fake_refuse)(int refuse);
 } gpu_table_t;
 extern gpu_table_t gpu;
 
-/* "thread", "hip" or "cuda": the device of this rank is the current one then. Ends the job if there is none. */
+/* `name`: "thread", "hip" or "cuda". Makes the device of this rank current. Ends the job if there is no device. */
 void gpu_open(const char *name, int rank);
-/* Makes it the current one of this thread, too. */
+/* Makes the device of this rank current in the calling thread. */
 void gpu_enter(void);
 void gpu_must(int error, const char *what);
-/* In the order of the stream; either end may be in memory of the host. */
+/* Copies in the order of the stream. Both addresses may be in host or device memory. */
 void gpu_copy(void *to, const void *from, size_t bytes, void *stream);
 
 #endif

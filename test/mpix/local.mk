@@ -11,7 +11,7 @@ test_mpix_armed_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_armed_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 test_mpix_cases_SOURCES = test/mpix/cases.c test/mpix/gpu.c test/mpix/gpu.h
 test_mpix_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
-# No scripts, because a test preloads the library.
+# -no-install: programs and not libtool's scripts, because a test preloads the library.
 test_mpix_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 test_mpix_rounds_SOURCES = test/mpix/rounds.c test/mpix/gpu.c test/mpix/gpu.h
@@ -27,7 +27,7 @@ test_mpix_parts_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_parts_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_parts_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 
-# What stands in for CUDA.
+# The fake CUDA.
 mpix_fakes = test/mpix/fake/libcuda.so.1
 test/mpix/fake/libcuda.so.1: test/mpix/fake_cuda.c
 	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(DMA_CFLAGS) $(CFLAGS) -fPIC -shared -pthread -o $@ $< \

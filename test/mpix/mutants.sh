@@ -1,6 +1,6 @@
 #!/bin/bash
-# mutants.sh [BUILD [NAME...]]: do the tests of libmpix_dma notice faults? Breaks the library, one fault at a time, and runs a
-# job that must fail; it must pass without the mutant. Not part of ./check: it takes minutes.
+# mutants.sh [BUILD [NAME...]]: checks that the tests of libmpix_dma notice faults. For each mutant, it runs a job, which must
+# pass without the mutant and fail with it. Not part of ./check: it takes minutes.
 #
 # The mutants are in mutants.txt, in the format of test/mutants (see the README there), with one difference: a mutant has a
 #     job      PROGRAM KIND ARGS...

@@ -1,14 +1,14 @@
 /*
  * parts KIND MEMORY LEVEL SEED SEEDS: random partitioned collectives, several at a time.
  *
- *   KIND    thread, hip, cuda: who makes partitions ready, beside threads: functions in a stream
+ *   KIND    thread: threads make partitions ready; hip, cuda: functions in a stream do so, too
  *   MEMORY  host, device
  *   LEVEL   multiple, serialized: what MPI_Init_thread is asked for
- *   SEED    of the first one; each seed makes requests, and some rounds of them
+ *   SEED    the first seed; for each seed, the program makes requests and runs some rounds of them
  *
- * Seen in the bytes, when a partition is said to have come: that it is there, of this round, and nothing of gaps is changed.
- * Seen in the words: that they are 0 before a round, and stay until the next is complete. A partition that a rank holds back
- * until it has all the others must not be said to have come, and must not hold up the others.
+ * When a partition is reported as arrived, its bytes must be those of this round, and bytes in gaps of the datatype unchanged.
+ * Words must be 0 before a round, and must not change until the next round is complete. Some ranks hold back a partition until
+ * all others have arrived: it must not be reported as arrived, and the others must arrive without it.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ enum { BY_CALLS, BY_THREAD, BY_WORDS, BY_STREAM, MAKERS };
 
 typedef struct side {
     unsigned char *memory;
-    size_t block; /* bytes in memory of a block */
+    size_t block; /* bytes of a block in memory */
     int type, parts, count;
 } side_t;
 
@@ -65,7 +65,7 @@ static void must(int right, const char *what, const lane_t *lane, int at)
 
 /* ---- data ---- */
 
-/* Where byte i of the data of a block is; elements of the type GAPPY have one byte in two. */
+/* The offset of data byte i in a block. Elements of the type GAPPY use every second byte. */
 static size_t place(const side_t *side, int i)
 {
     return side->type == WHOLE ? (size_t)i : 2 * (size_t)i;
@@ -77,7 +77,7 @@ static unsigned char byte_of(const lane_t *lane, int from, int to, int at)
                            at * 7 + seed_now);
 }
 
-/* Memory of a device need not be memory of the host as well. */
+/* The host may be unable to write device memory directly. */
 static void write_memory(lane_t *lane, void *to, const void *from, size_t bytes)
 {
     if (on_device) {
@@ -247,7 +247,7 @@ static void make_next(lane_t *lane)
     make_ready(lane, lane->order[lane->made++]);
 }
 
-/* All except what is held back, which is the last in the order. */
+/* The number of partitions that are not held back. The last one in the order may be held back. */
 static int are_free(const lane_t *lane)
 {
     return lane->send.parts - (lane->held >= 0);
@@ -316,8 +316,8 @@ static void begin(lane_t *lane)
     }
 }
 
-/* Does a partition of this number come from ranks that may have sent it? Engines that wait send each on its own; its bytes say
- * whether it is there. Otherwise it comes together with that of this rank. */
+/* Whether a partition with this number may have arrived. Engines that wait send it on its own, so it may, and its bytes show
+ * whether it has. Otherwise it arrives together with the partition of this rank. */
 static int may_have_come(const lane_t *lane, int number)
 {
     int engines = on_device && gpu.type == MPIX_QUEUE_HIP, source = number / lane->recv.parts;
@@ -358,7 +358,7 @@ static int may_release(const lane_t *lane)
     return lane->nseen >= lane->ranks * (lane->recv.parts - 1);
 }
 
-/* One move of the main thread. */
+/* One random action of the main thread. */
 static void move(lane_t *lane)
 {
     if (lane->maker != BY_THREAD && lane->made < are_free(lane) && next(&own, 3)) {
@@ -426,7 +426,7 @@ static void run_round(void)
     }
 }
 
-/* Some partitions are never made ready; all are sent as they are. */
+/* Frees the request in the middle of a round: partitions that are not ready are sent as they are. */
 static void free_half_ready(lane_t *lane)
 {
     int n;

@@ -1,19 +1,20 @@
 /*
- * parts_cases KIND CASE: one case of partitioned requests (thread, cuda), with the stand-in for CUDA; 2 ranks or more.
+ * parts_cases KIND CASE: one case of partitioned requests. KIND: thread, or cuda with the fake CUDA (fake_cuda.c); 2 ranks or
+ * more.
  *
- *   arguments  what is refused, and with which class; what one rank gives wrongly is an error on all
- *   grouped    many partitions share few requests of MPI, and none goes before all of its group are ready
- *   freed      all that a request has is freed: at once, with the next one, in MPI_Finalize
- *   untyped    the same in an MPI that does not keep the types of handles
- *   queue      rounds in a stream; its functions make partitions ready
- *   broken     a stream that fails holds up no other rank
- *   failing    a unit that fails: its words say so, the round ends, and the error comes once
- *   refused    a runtime that refuses memory which kernels can use
+ *   arguments  wrong arguments are refused, with the right error class; one of a single rank is an error on all
+ *   grouped    many partitions share few requests of MPI; a group is sent only when all its partitions are ready
+ *   freed      all requests and memory are freed: by MPIX_Request_free, with the next request, in MPI_Finalize
+ *   untyped    the same with an MPI that does not retain the datatypes of handles
+ *   queue      rounds in a stream, in which host functions make partitions ready
+ *   broken     a stream that fails does not block other ranks
+ *   failing    a unit fails: its words say so, the round ends, and the error is returned once
+ *   refused    the runtime refuses memory that kernels can use
  *   single     without MPI_THREAD_MULTIPLE, threads of the program make partitions ready
- *   polling    who asks for a partition that has not come leaves its core to others each time
- *   left       MPI_Finalize ends rounds that are half ready
+ *   polling    MPIX_Parrived yields the core whenever a partition has not arrived
+ *   left       MPI_Finalize completes rounds in which some partitions are not ready
  *
- * Some functions of MPI are those of this program, which count and fail on demand.
+ * This program replaces some functions of MPI by ones that count, or fail on demand.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static MPI_Request request = MPI_REQUEST_NULL;
 static void *stream;
 static _Thread_local int yields;
 
-/* In place of the C library's, for all libraries. */
+/* Replaces the function of the C library, also for calls in libraries. */
 __attribute__((visibility("default"))) int sched_yield(void)
 {
     yields++;
@@ -62,7 +63,7 @@ int MPI_Request_free(MPI_Request *r)
     return PMPI_Request_free(r);
 }
 
-/* Only the library calls it, for the type of a handle. */
+/* Only libmpix_dma calls this, for the type of a handle. */
 int MPI_Type_set_attr(MPI_Datatype type, int key, void *value)
 {
     int code = PMPI_Type_set_attr(type, key, value);
@@ -96,7 +97,7 @@ static void fill(int turn)
     }
 }
 
-/* The partitions from `begin` on, of all ranks. */
+/* Checks the partitions from `begin` to `end` of all ranks. */
 static int is_right(int turn, int begin, int end)
 {
     for (int r = 0; r < ranks; r++) {
@@ -222,18 +223,18 @@ static void freed(void)
         fill(i);
         PMPI_Start(&request);
         ready(0, i * 3);
-        /* The others must get on when one rank is late. */
+        /* One rank is late: the others must not wait for it. */
         usleep((unsigned)rank * 20000);
         MUST(MPIX_Request_free(&request) == MPI_SUCCESS && request == MPI_REQUEST_NULL);
         MUST(is_right(i, 0, PARTS) && freed_requests == (i + 1) * (PARTS + 1) && made == (i + 1) * PARTS);
     }
-    /* What the program has freed itself goes with the next one, whether MPI gives it the same handle or another one. */
+    /* After MPI_Request_free the rest is freed with the next request, whether that has the same handle or another one. */
     MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
     for (int i = 0; i < 3; i++) {
         MPI_Request former = request, between = MPI_REQUEST_NULL;
         int before = freed_requests;
         PMPI_Request_free(&request);
-        if (i > 0 && !drops_types) { /* takes the handle */
+        if (i > 0 && !drops_types) { /* so that the next request gets another handle */
             MPI_Ssend_init(NULL, 0, MPI_BYTE, 0, 0, MPI_COMM_SELF, &between);
         }
         MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
@@ -322,7 +323,7 @@ static void broken(void)
     fill(1);
     MUST(MPIX_Enqueue_start(q, &request) == MPI_SUCCESS);
     if (rank == 0) {
-        /* What is behind it would make the rest ready. */
+        /* The functions behind it would make the other partitions ready. */
         gpu_must(gpu.host_function(stream, wait_long, &open_gate), "function");
         ready(0, 1);
         gpu.fake_break(stream);
@@ -332,7 +333,7 @@ static void broken(void)
     }
     MUST(MPIX_Queue_wait(q) == (rank == 0 ? MPI_ERR_OTHER : MPI_SUCCESS));
     MUST(MPIX_Queue_free(&q) == MPI_SUCCESS && is_right(1, 0, PARTS));
-    /* The next round waits for its partitions again. */
+    /* The next round waits for its partitions as before. */
     started = 0;
     fill(2);
     PMPI_Start(&request);
@@ -355,7 +356,7 @@ static void failing(void)
     MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
     MUST(MPIX_Prequest_create(request, &words) == MPI_SUCCESS);
     fill(1);
-    /* On all ranks, because nobody must wait for it. */
+    /* The start fails on all ranks, so that no rank waits for it. */
     fail_start = 3;
     PMPI_Start(&request);
     for (int p = 0; p < PARTS; p++) {
@@ -392,7 +393,7 @@ static void refused(void)
     }
     MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(1, 0, PARTS));
     MUST(MPIX_Request_free(&request) == MPI_SUCCESS);
-    /* The next one asks again. */
+    /* The next request asks the runtime again. */
     gpu.fake_refuse(0);
     MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
     MUST(MPIX_Prequest_create(request, &words) == MPI_SUCCESS);
@@ -431,7 +432,7 @@ static void single(void)
         for (int p = 0; p < PARTS; p++) {
             pthread_join(threads[p], NULL);
         }
-        /* To make them ready calls nothing of MPI. */
+        /* MPIX_Pready calls no MPI function. */
         MUST(started == before);
         for (int i = 0; i < ranks * PARTS; i++) {
             while (!has_arrived(i)) {

@@ -1,8 +1,10 @@
 #!/bin/bash
-# queues.sh [BUILD [SEEDS [PARTED [ARMED]]]]: queues of libmpix_dma, with coll/dma and without: random rounds of kernels, starts and
-# waits over several queues, communicators and kinds of memory, with a stand-in for CUDA and with HIP on the emulated node;
-# PARTED times random partitioned collectives; ARMED random orders in which partitions become ready, on the host and in engines that
-# wait for them; and cases one by one.
+# queues.sh [BUILD [SEEDS [PARTED [ARMED]]]]: tests libmpix_dma with coll/dma and without it, with a fake CUDA, and with HIP on
+# the emulated node:
+#   - SEEDS times: random rounds of kernels, starts and waits over several queues, communicators and kinds of memory;
+#   - PARTED random partitioned collectives;
+#   - ARMED random orders in which partitions become ready, on the host and with engines that wait for them;
+#   - single cases.
 set -uo pipefail
 # shellcheck source=test/mpix/common.sh
 . "$(dirname "$0")/common.sh"
@@ -10,7 +12,8 @@ seeds=${2:-2}
 parted=${3:-$((40 * seeds))}
 armed=${4:-$((50 * seeds))}
 
-# right WAITS PROGRAM KIND ARGS...: every byte; the host waits for streams only if WAITS names a reason
+# right WAITS PROGRAM KIND ARGS...: the program succeeds. If WAITS is not empty, the host waits for this reason; otherwise it
+# does not wait.
 right() {
     right_with 4 "$@"
 }
@@ -43,12 +46,12 @@ parts() {
     ok "$component: partitioned: $1, $2 memory, $3" right '' parts "$1" "$2" "$3" "$4" $(($5 > 0 ? $5 : 1))
 }
 
-# armed MEMORY RANKS LEVEL FIRST SEEDS: the seeds that were run are in the title
+# armed MEMORY RANKS LEVEL FIRST SEEDS: runs seeds from FIRST on; the title has them
 armed() {
     ok "$component: ready in any order: $1, $2 ranks, $3, seeds $4 to $(($4 + $5 - 1))" right_with "$2" '' armed "$1" "$3" "$4" "$5"
 }
 
-# parameter NAME VALUE...: of the component, for the jobs behind it
+# parameter NAME VALUE...: sets parameters of the component for later jobs
 parameter() {
     parameters=()
     while [ $# -gt 0 ]; do
@@ -57,7 +60,6 @@ parameter() {
     done
 }
 
-# On a node, HIP's own calls make one rank's step take long.
 for component in dma ^dma; do
     rounds thread host 40
     ok "$component: thread, without a thread of the library" right '' rounds thread host serialized free 7 20
@@ -98,14 +100,14 @@ for component in dma ^dma; do
     ok "$component: partitioned: cuda: refused" right 'refuses memory that it maps' parts_cases cuda refused
 done
 component=dma
-# Memory of the stand-in is memory of the host that copies of streams reach.
+# Device memory of the fake CUDA.
 rounds cuda device 40
 parts cuda device serialized 300001 "$parted"
 if [ -e "$build/test/emu/collective" ]; then
     waiting=3
     rounds hip device 10
     rounds hip host 5
-    # Engines that wait for partitions: without limits of time, so that no round is taken back from them, and with the defaults.
+    # Engines that wait for partitions: without time limits, so that no round is revoked, and then with the default limits.
     parameter prelaunch 8 armed_seconds 100000 parts_patience 100000
     armed hip 4 multiple 1 $((armed / 2))
     armed hip 2 serialized $((armed / 2 + 1)) $((armed / 2))
@@ -116,7 +118,7 @@ if [ -e "$build/test/emu/collective" ]; then
     parts hip device multiple 700001 $((parted / 20))
     parameters=()
     parts hip host multiple 600001 $((parted / 20))
-    # If the streams waited, this would never end: HIP has 4 queues of the device for them all.
+    # If the streams waited, this would hang, because HIP has 4 device queues for all of them.
     waiting='' connections=''
     ok 'hip, streams share queues' right 'could stand behind' rounds hip device multiple shared 3 5
     waiting=3 connections=32
@@ -133,7 +135,7 @@ exported() {
     [ "$symbols" = "$(grep -oE '^int MPIX_[A-Za-z_]+' "$root/include/mpix_dma.h" | sed 's/int //' | sort | tr '\n' ' ')" ]
 }
 
-# Neither a runtime of GPUs nor insides of Open MPI.
+# The library needs neither a GPU runtime nor internal libraries of Open MPI.
 linked() {
     local needed
     needed=$(readelf -d "$build/.libs/libmpix_dma.so" | grep NEEDED)
@@ -141,7 +143,7 @@ linked() {
     ! grep -E 'hip|cuda|hsa|open-pal|open-rte' <<<"$needed"
 }
 
-# The header is C and C++, and needs nothing but MPI.
+# The header compiles as C and as C++, and includes only MPI.
 compiles() {
     local flags
     read -ra flags < <("${MPICC:-mpicc}" -showme:compile)
@@ -151,7 +153,7 @@ compiles() {
     ! command -v g++ >/dev/null || g++ -Wall -Wextra "${flags[@]}" -I"$root/include" -fsyntax-only -x c++ "$work/header.c"
 }
 
-# Of no rank and no component.
+# Runs without mpirun and without a component.
 advised() {
     local output
     output=$("$root/with-build" --build "$build" timeout 60 "$build/test/mpix/advised" 2>&1)

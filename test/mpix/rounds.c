@@ -1,20 +1,20 @@
 /*
  * rounds KIND MEMORY LEVEL STREAM SEED STEPS: random rounds over several queues, communicators and requests.
  *
- *   KIND    thread, hip, cuda: of the queues
+ *   KIND    thread, hip, cuda: the type of the queues
  *   MEMORY  host, device
  *   LEVEL   multiple, serialized: what MPI_Init_thread is asked for
- *   STREAM  free, blocking: how streams are created; shared: free, beside so many others that they share queues of the
- *           device. The library makes the host wait for all except free ones
+ *   STREAM  free: streams are created as non-blocking; blocking: they are not; shared: as free, beside so many others that they
+ *           share queues of the device. The host waits for all streams except those of `free`
  *
  * Each queue has a communicator and two requests of it. A step is
  *
  *      fill `send`; start an all-to-all from `send` into `middle`; wait; start an all-gather from `middle` into `recv`; wait;
  *      keep `recv`
  *
- * so that every order is seen in the bytes: a start before the fill, the second start before the first wait, the copy before
- * the second wait. Block k of what rank r has in `middle` is what rank k has sent to r; `recv` has that of all ranks. What is
- * expected is computed from this. Ranks are late at random. They take the queues in different orders, if they may.
+ * The bytes show every wrong order: a start before the fill, the second start before the first wait, the copy before the second
+ * wait. Block k of `middle` on rank r is what rank k has sent to r; `recv` has `middle` of all ranks. The expected bytes are
+ * computed from this. Ranks are late at random. They use the queues in different orders where that is allowed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,8 +36,8 @@ typedef struct lane {
     MPI_Comm comm;
     int number, rank, ranks, bytes;
     size_t middle_bytes, recv_bytes;
-    unsigned char *send, *middle, *recv; /* what MPI gets */
-    unsigned char *source, *kept;        /* of every step; in the memory of the queue */
+    unsigned char *send, *middle, *recv; /* buffers of the collectives */
+    unsigned char *source, *kept;        /* what every step sends and receives, in memory that the stream can copy */
     MPI_Request requests[2];
     MPIX_Queue queue;
     void *stream;
@@ -132,7 +132,7 @@ static void make_sources(const lane_t *lane)
 
 /* ---- a step ---- */
 
-/* A kernel that takes its time. */
+/* Replaces a kernel that takes some time. */
 static void nap(void *arg)
 {
     usleep(((const fill_t *)arg)->nap_us);
@@ -230,7 +230,7 @@ static void run(void)
     }
 }
 
-/* The runtime gives a queue of the device to each stream that is used. */
+/* Uses each new stream, because the runtime assigns a queue of the device at the first use. */
 static void make_other_streams(void)
 {
     for (int i = 0; i < OTHERS; i++) {
@@ -269,7 +269,7 @@ static long count_wrong(const lane_t *lane)
     return wrong;
 }
 
-/* The queues are made twice: those of the second time take over the words of the first. */
+/* Makes the queues twice, so that the second ones use the words of the first ones. */
 static long round_of_steps(unsigned flags)
 {
     long wrong = 0;
