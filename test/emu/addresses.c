@@ -1,10 +1,10 @@
 /*
- * Addresses that a program manages itself, with the real ROCr from 6.0 on: hsa_amd_vmem_*, which hipMemMap calls in HIP from 6.1
- * on. Memory of two GPUs lies side by side in one range of addresses. Both GPUs and the processor reach it, and another
- * process has it at other addresses; what was taken away can be mapped again elsewhere.
+ * Addresses that a program manages itself, with the real ROCr from 6.0 on: hsa_amd_vmem_*, which hipMemMap calls in HIP from
+ * 6.1 on. Memory of two GPUs is adjacent in one range of addresses. Both GPUs and the CPU access it, another process maps it at
+ * other addresses, and memory that was unmapped is mapped again elsewhere.
  *
  * usage: addresses [child FD]
- * A child is started by the program itself. Exit status 77: this ROCr has no such calls.
+ * The program starts the child itself. Exit status 77: this ROCr has no such calls.
  */
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
@@ -39,10 +39,10 @@ static struct {
     hsa_amd_memory_pool_t host_pool, pools[AGENTS];
     int n;
     hsa_signal_t done;
-    unsigned char *buffer; /* of the host, for all GPUs */
+    unsigned char *buffer; /* in host memory, mapped for all GPUs */
 } node;
 
-/* The first pool of the kind that a program may allocate in: of a GPU its memory, of the host what GPUs see at once. */
+/* Finds the first pool in which programs may allocate: GPU memory, or fine-grained host memory. */
 static hsa_status_t find_pool(hsa_amd_memory_pool_t pool, void *found)
 {
     hsa_amd_segment_t segment;
@@ -88,7 +88,7 @@ static void end(void)
     HSA(hsa_shut_down());
 }
 
-/* By a DMA engine of a GPU. */
+/* Copies with a DMA engine of a GPU. */
 static void copy(void *to, const void *from, int gpu)
 {
     hsa_signal_store_relaxed(node.done, 1);
@@ -135,7 +135,7 @@ static unsigned char *reserve(size_t bytes)
     return at;
 }
 
-/* For both GPUs, and for the processor. */
+/* Allows access by both GPUs and the CPU. */
 static void allow(void *at, size_t bytes)
 {
     hsa_amd_memory_access_desc_t who[] = {{HSA_ACCESS_PERMISSION_RW, node.gpus[0]},
@@ -161,7 +161,7 @@ static int child(const char *descriptor)
     return 0;
 }
 
-/* Another process has the memory at addresses of its own. */
+/* Another process maps the memory at addresses of its own. */
 static void other_process(const char *self, hsa_amd_vmem_alloc_handle_t handle)
 {
     int exported, status;
@@ -194,19 +194,19 @@ int main(int argc, char **argv)
     }
     HSA(hsa_amd_vmem_get_access(both, &permission, node.gpus[1]));
     EXPECT(permission == HSA_ACCESS_PERMISSION_RW);
-    /* Each by the other's engine, and one from the other. */
+    /* Each GPU's engine fills the memory of the other GPU. Then one copies the second memory to the first. */
     put(both, 1, 1);
     put(both + BYTES, 0, 2);
     EXPECT(holds(both, 0, 1) && holds(both + BYTES, 1, 2));
     copy(both, both + BYTES, 0);
     EXPECT(holds(both, 1, 2));
-    /* The processor sees the same bytes. */
+    /* The CPU reads the same bytes. */
     EXPECT(filled(both, 2));
     fill(both, 3);
     EXPECT(holds(both, 0, 3));
     other_process(argv[0], handles[0]);
     EXPECT(holds(both, 0, 4) && holds(both + BYTES, 0, 2));
-    /* The second memory moves to where it was not. */
+    /* The second memory is mapped at another address. */
     HSA(hsa_amd_vmem_unmap(both + BYTES, BYTES));
     HSA(hsa_amd_vmem_map(elsewhere, BYTES, 0, handles[1], 0));
     allow(elsewhere, BYTES);

@@ -1,4 +1,4 @@
-/* Opening, closing, and the topology snapshot that all callers of a process share; see api.h. */
+/* Opens and closes the thunk, and keeps the topology snapshot that all callers in a process share; see api.h. */
 #include "api.h"
 
 #include "config.h"
@@ -13,7 +13,7 @@ static struct {
     pthread_mutex_t lock;
     int opened;
     bool acquired, released;
-    char owner[NAME]; /* who took the snapshot */
+    char owner[NAME]; /* the library that took the snapshot */
 } api = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 HSAKMT_STATUS emu_api_enter(const char *function)
@@ -34,7 +34,7 @@ HSAKMT_STATUS emu_api_enter(const char *function)
 HSAKMT_STATUS hsaKmtOpenKFD(void)
 {
     pthread_mutex_lock(&api.lock);
-    /* A child has none of its parent's. */
+    /* A child does not inherit the node of its parent. */
     HSAKMT_STATUS status = emu_process_forked() ? HSAKMT_STATUS_ERROR
                            : api.opened         ? HSAKMT_STATUS_KERNEL_ALREADY_OPENED
                                                 : HSAKMT_STATUS_SUCCESS;

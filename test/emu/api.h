@@ -1,5 +1,5 @@
 /*
- * What every call of the thunk's API shares: is the channel open, was the topology released?
+ * The check at the begin of every call of the thunk's API: is the thunk open, and is the topology acquired?
  */
 #ifndef EMU_API_H
 #define EMU_API_H
@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-/* Success, or what the call must return: not open, or the topology was released under it (a violation). */
+/* Success, or the error that the call must return: the thunk is not open, or the topology was released (a violation). */
 HSAKMT_STATUS emu_api_enter(const char *function);
 
 #define EMU_API_ENTER()                                                                                                \

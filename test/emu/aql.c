@@ -18,7 +18,7 @@ static int64_t signal_value(hsa_signal_t signal)
     return __atomic_load_n(&((amd_signal_t *)signal.handle)->value, __ATOMIC_ACQUIRE);
 }
 
-/* A signal without a handle counts as not there. */
+/* A signal without a handle is ignored. */
 static bool barrier_open(const hsa_barrier_and_packet_t *packet, bool all)
 {
     int named = 0, reached = 0;
@@ -47,7 +47,7 @@ static bool value_open(const hsa_amd_barrier_value_packet_t *packet)
     }
 }
 
-/* The interrupt comes after the value, and the mailbox before the interrupt. */
+/* Order: the value of the signal, then the mailbox of the event, then the interrupt. */
 static void complete(int gpu, hsa_signal_t signal, uint64_t began)
 {
     if (!signal.handle)
@@ -57,7 +57,7 @@ static void complete(int gpu, hsa_signal_t signal, uint64_t began)
     uint32_t event = at->event_id;
     at->start_ts = began / EMU_CLOCK_GPU_NS;
     at->end_ts = emu_clock_ns() / EMU_CLOCK_GPU_NS;
-    /* Whoever waits may free the signal as soon as it has this value. */
+    /* A waiting thread may free the signal as soon as it has this value. So this is the last access to the signal. */
     __atomic_fetch_sub(&at->value, 1, __ATOMIC_ACQ_REL);
     if (mailbox) {
         __atomic_store_n((uint64_t *)mailbox, event, __ATOMIC_RELEASE);
@@ -75,7 +75,7 @@ static enum emu_kernel_state run(struct emu_aql *queue, const void *packet, int 
     case HSA_PACKET_TYPE_BARRIER_OR:
         return barrier_open(packet, type == HSA_PACKET_TYPE_BARRIER_AND) ? EMU_KERNEL_DONE : EMU_KERNEL_WAITS;
     case HSA_PACKET_TYPE_VENDOR_SPECIFIC:
-        /* The other kind holds commands that invalidate caches, and there are none. */
+        /* The other kind of vendor packet invalidates caches, which are not modelled. */
         if (vendor->AmdFormat == HSA_AMD_PACKET_TYPE_BARRIER_VALUE)
             return value_open(packet) ? EMU_KERNEL_DONE : EMU_KERNEL_WAITS;
         return EMU_KERNEL_DONE;
@@ -104,7 +104,7 @@ enum emu_aql_state emu_aql_step(struct emu_aql *queue, int packets)
         queue->dead = done == EMU_KERNEL_FAULT;
         if (queue->dead)
             return EMU_AQL_PROGRESSED;
-        /* All kinds of packets have their completion signal in the last eight bytes. */
+        /* Every kind of packet has its completion signal in the last eight bytes. */
         hsa_signal_t completion = ((const hsa_barrier_and_packet_t *)packet)->completion_signal;
         __atomic_store_n(header, HSA_PACKET_TYPE_INVALID, __ATOMIC_RELEASE);
         complete(emu_gpu_of(queue->node), completion, queue->began);

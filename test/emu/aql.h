@@ -1,9 +1,9 @@
 /*
- * The command processor: executes AQL packets of compute queues, as many of them as runtimes send: barriers on signals, kernels
- * that kernels.c knows, and vendor packets.
+ * The command processor: executes the AQL packets that runtimes put into compute queues: barriers on signals, kernels that
+ * kernels.c knows, and vendor packets.
  *
- * Packets of one queue run one after another. A barrier whose signals are not there yet, and a kernel that waits for memory,
- * leave the queue where it is until the next step; nothing here ever blocks the thread.
+ * Packets of one queue run one after another. If a barrier or a kernel has to wait, the queue stays at this packet until the
+ * next step. No function here blocks the thread.
  */
 #ifndef EMU_AQL_H
 #define EMU_AQL_H
@@ -14,7 +14,7 @@
 struct emu_aql {
     uint32_t node;
     char *ring;
-    uint64_t packets;         /* the ring holds; a power of two */
+    uint64_t packets;         /* that the ring holds; a power of two */
     uint64_t *read;           /* index of the packet to run next; the queue's owner reads it */
     const uint64_t *doorbell; /* index of the last packet written */
     uint64_t began;           /* when the packet at *read was first looked at, 0 if it was not */
@@ -23,7 +23,7 @@ struct emu_aql {
 
 enum emu_aql_state { EMU_AQL_IDLE, EMU_AQL_BLOCKED, EMU_AQL_PROGRESSED };
 
-/* Runs at most this many packets. Wants the lock of the memory table for reading. */
+/* Runs at most this many packets. The caller holds the lock of the memory table for reading. */
 enum emu_aql_state emu_aql_step(struct emu_aql *queue, int packets);
 
 #endif

@@ -1,4 +1,4 @@
-/* Time as the node's engines and clock counters count it: nanoseconds, 100 MHz where a GPU counts. */
+/* The clock of the node's engines and clock counters: nanoseconds; GPU counters run at 100 MHz. */
 #ifndef EMU_CLOCK_H
 #define EMU_CLOCK_H
 

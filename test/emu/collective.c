@@ -1,12 +1,12 @@
 /*
- * collective [fork | hold SECONDS | die | free]: collectives in device memory, of all ranks, on the emulated node or on a real one,
- * with verified data: all-gathers and all-to-alls of several sizes, in place and not, and a persistent all-gather that is
- * started again and again.
+ * collective [fork | hold SECONDS | die | free]: collectives in device memory on the emulated node or on a real one, with
+ * verified data: all-gathers and all-to-alls of several sizes, in place and out of place, and a persistent all-gather that is
+ * started several times.
  *
- * fork: in between, each rank has a child that ends at once, exit handlers and all. It takes nothing from its parent.
- * hold: while the persistent one is armed for its next start, nobody calls MPI for so long.
- * die: in that place every process is killed.
- * free: before each of many calls the buffers are freed and allocated anew, mostly at the same addresses.
+ * fork: between calls, each rank forks a child that exits at once and runs exit handlers. The collectives must not be
+ * disturbed. hold: while the persistent all-gather is armed for its next start, no rank calls MPI for SECONDS. die: while it is
+ * armed, every process is killed. free: before each of many calls, the buffers are freed and allocated again, mostly at the
+ * same addresses.
  */
 #define __HIP_PLATFORM_AMD__ 1
 #include "../mpi/verify.h"
@@ -107,7 +107,7 @@ static void have_a_child(void)
     EXPECT(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* What happens between two starts. */
+/* The mode: what happens between two starts. */
 static struct {
     bool children, die;
     unsigned hold;

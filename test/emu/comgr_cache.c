@@ -1,16 +1,16 @@
 /*
- * libamd_comgr.so as HIP loads it, with a memory: HIP compiles its own kernels anew in every process, at the first stream of
- * every device, which takes longer than any test. What was compiled before comes from a folder (EMU_COMGR_CACHE).
+ * A cache for libamd_comgr.so, which HIP loads to compile its own kernels. HIP does so in every process, at the first stream of
+ * every device, which takes longer than any test. Compiled kernels are kept in a folder (EMU_COMGR_CACHE).
  *
- * Only amd_comgr_do_action is here; this library depends on the real one, where the loader finds all others. Its own name
- * (soname) differs from the real one's, or the loader would take it for that.
+ * This library defines only amd_comgr_do_action. It depends on the real library, where the loader finds all other functions.
+ * Its soname differs from that of the real library; otherwise the loader would not load the real one.
  *
- * A file is named for a hash of all that goes into an action and of the real library, and holds the action's outputs:
+ * The name of a file is a hash of all inputs of an action and of the real library. The file has the outputs of the action:
  *
  *     { kind, bytes of the name, bytes of the data; name; data }...
  *
- * Outputs without data are left out: HIP takes what it gets for a string. A file that cannot be read as a whole is as good
- * as none. Files are renamed into place, so processes may share the folder.
+ * Outputs without data are omitted, because HIP uses the data as a string. A file that is incomplete is ignored. Files are
+ * renamed into place, so that processes can share the folder.
  */
 #if __has_include(<amd_comgr/amd_comgr.h>)
 #include <amd_comgr/amd_comgr.h>
@@ -44,7 +44,7 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t count)
     return hash;
 }
 
-/* A datum's bytes and name, to be freed. */
+/* The bytes and the name of a datum. Both must be freed. */
 struct datum {
     char *bytes, *name;
     size_t byte_count, name_count;
@@ -65,7 +65,7 @@ static bool fetch(amd_comgr_data_t data, struct datum *datum)
     return false;
 }
 
-/* Calls `each` for all data of a set; false if it is or if something cannot be read. */
+/* Calls `each` for all data of a set. False: `each` returned false, or a datum cannot be read. */
 static bool for_all(amd_comgr_data_set_t set, bool (*each)(void *ctx, uint32_t kind, const struct datum *datum),
                     void *ctx)
 {
@@ -107,7 +107,7 @@ static bool hash_action(amd_comgr_action_kind_t kind, amd_comgr_action_info_t in
     size_t count = 0;
     amd_comgr_language_t language;
     *hash = hash_bytes(0xcbf29ce484222325ull, &kind, sizeof kind);
-    /* It copies as many bytes as it is told there is room for: more than it has, if that is more. */
+    /* The second call copies `count` bytes, even if the text is shorter. So `count` comes from the first call. */
     if (amd_comgr_action_info_get_isa_name(info, &count, NULL) || count > sizeof text ||
         amd_comgr_action_info_get_isa_name(info, &count, text) || amd_comgr_action_info_get_language(info, &language))
         return false;

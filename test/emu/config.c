@@ -30,7 +30,7 @@ static int64_t number(const char *name, int64_t otherwise, int64_t least, int64_
     return value;
 }
 
-/* Names of packets with commas between, as a bit mask. */
+/* Returns a list of packet names, separated by commas, as a bit mask. */
 static uint32_t packet_kinds(const char *name)
 {
     const char *text = getenv(name), *at = text ? text : "";
@@ -50,7 +50,7 @@ static uint32_t packet_kinds(const char *name)
     return mask;
 }
 
-/* Names of rules with commas between, as a bit mask: those that may be lax; "all" is all of them. */
+/* Returns a list of rule names, separated by commas, as a bit mask. Only rules that may be lax; "all" means all of these. */
 static uint64_t lax_rules(const char *name)
 {
     const char *text = getenv(name), *at = text ? text : "";
@@ -118,7 +118,7 @@ static emu_sdma_config_t sdma_read(const struct emu_persona *persona, uint64_t s
     return sdma;
 }
 
-/* Before any constructor of the libraries that use this one, which may already call us. */
+/* A constructor with a high priority, because constructors of libraries that use this one may already call it. */
 __attribute__((constructor(101))) static void config_read(void)
 {
     const char *name = getenv("EMU_PERSONA");

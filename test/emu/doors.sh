@@ -1,9 +1,12 @@
 #!/bin/bash
-# doors.sh [BUILD]: the emulated node at the kernel's calls, below the ROCm that is installed, with its own thunk: AMD's library or
-# what of it is inside ROCr. ROCm finds the GPUs, HIP programs run, and collectives are right on queues from the kernel, on
-# those that are chosen without being asked for, and on the runtime's copies; with registered host memory at the process's
-# own addresses and at others, with hidden GPUs, with kernels on which queues cannot name their engine, and with queues that the
-# driver evicts. Where ROCm has it, programs manage addresses themselves, and memory goes to other processes as a dma-buf.
+# doors.sh [BUILD]: the emulated node at the kernel's door, below the installed ROCm and its own thunk (AMD's library, or the
+# thunk in ROCr). ROCm finds the GPUs and HIP programs run. Collectives are right
+#   - on queues from the kernel, on the queues that coll/dma chooses by default, and on the runtime's copies;
+#   - with registered host memory at the process's own addresses and at others;
+#   - with hidden GPUs;
+#   - with kernels that cannot create a queue on a given engine;
+#   - with queues that the driver evicts.
+# If ROCm can do so, programs manage addresses themselves, and memory is passed to other processes as a dma-buf.
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
@@ -23,7 +26,7 @@ hip() {
 }
 
 # rectangles SEED CASE OPERATION ARGS...: a case of the sweep in which rectangles are copied from and to the inside of pinned or
-# managed memory: HIP 5.7.1 has to be told the direction
+# managed memory, for which HIP 5.7.1 needs the direction of the copy
 rectangles() {
     job 60 3 $gpu 3 "${@:4}" "$build/test/mpi/sweep" -s "$1" -c "$2" -o "$3" -w 300 -m 65536 -D any >"$work/out" 2>&1 || {
         grep -aE 'FAILED|passed' "$work/out"
@@ -32,12 +35,12 @@ rectangles() {
     silent
 }
 
-# calls NUMBER: how often the runtime has made this call on /dev/kfd in the last run, which had EMU_TRACE=1
+# calls NUMBER: prints how often the runtime has made this call on /dev/kfd in the last run, which had EMU_TRACE=1
 calls() {
     cat "$work"/log/* | grep -c "^trace: ioctl $1 on /dev/kfd" || true
 }
 
-# dmabufs PERSONA GPUS: HIP programs run, and memory goes to the other process as a dma-buf, not by AMD's own calls for IPC
+# dmabufs PERSONA GPUS: HIP programs run, and pass memory to another process as a dma-buf and not by AMD's own calls for IPC
 dmabufs() {
     EMU_TRACE=1 HSA_ENABLE_IPC_MODE_LEGACY=0 hip "$1" "$2" || return
     echo "$(calls 0x24) exports and $(calls 0x1d) imports of a dma-buf; AMD's own: $(calls 0x81) and $(calls 0x80)"
@@ -49,7 +52,7 @@ manages() {
     node 20 "$2" "$1" "$bin/addresses" && silent
 }
 
-# evicted GPUS PERSONA CASES ARGS...: random collectives, while the driver takes the queues away, often and for a while
+# evicted GPUS PERSONA CASES ARGS...: random collectives, while the driver often evicts the queues
 evicted() {
     local n
     EMU_EVICT=2000 EMU_EVICT_US=4000 sweeps "$@" || return
@@ -58,7 +61,7 @@ evicted() {
     [ "$n" -gt "$1" ]
 }
 
-# collects GPUS PERSONA RANKS WHAT ARGS...: the data is right, and each rank says that WHAT serves its device
+# collects GPUS PERSONA RANKS WHAT ARGS...: the data are right, and each rank reports that WHAT serves its device
 collects() {
     job 20 "$1" "$2" "$3" --mca coll_dma_verbose 2 "${@:5}" "$bin/collective" >"$work/out" 2>&1 || {
         tail -n 20 "$work/out"
@@ -68,7 +71,7 @@ collects() {
     [ "$(grep -ac "is served by the engine $4" "$work/out")" = "$3" ] && grep -aq 'data right' "$work/out" && silent
 }
 
-# sweeps GPUS PERSONA CASES ARGS...: random collectives, each on the engines
+# sweeps GPUS PERSONA CASES ARGS...: random collectives, all of them on the engines
 sweeps() {
     job $((60 + $3)) "$1" "$2" "$1" "${@:4}" "$build/test/mpi/sweep" -s 7 -n "$3" -w 300 -m 65536 -D device -P >"$work/out" 2>&1 || {
         tail -n 20 "$work/out"
@@ -77,7 +80,7 @@ sweeps() {
     grep -aE 'FAILED|passed' "$work/out" && silent
 }
 
-# ROCm 5.2 does not know MI300X: not its instructions, nor how large a queue's memory is.
+# ROCm 5.2 does not know the MI300X, neither its instructions nor the size of the memory of a queue.
 gpu=mi300x isa=gfx942
 # shellcheck source=/dev/null
 . "$build/config/build.env"
@@ -97,12 +100,13 @@ ok 'rectangles in pinned memory' rectangles 22 9 alltoall
 ok '... without engines and scratch memory' rectangles 22 9 alltoall --mca coll_dma_engine none --mca coll_dma_scratch_bytes 0
 ok 'rectangles in managed memory' rectangles 36 0 allgather --mca coll_dma_engine stream
 ok 'collectives on queues from the kernel' collects 4 $gpu 4 'sdma: queues from kfd, on engines by number' "${kfd[@]}"
-ok 'collectives on queues that nobody has chosen' collects 2 $gpu 2 'sdma: queues from kfd, on engines by number'
+ok 'collectives on queues of the default provider' collects 2 $gpu 2 'sdma: queues from kfd, on engines by number'
 ok 'collectives on copies of the runtime' collects 2 mi250x 2 stream --mca coll_dma_engine stream
 EMU_SVM=0 ok 'the same where host memory has other addresses on GPUs' collects 2 $gpu 2 'sdma: queues from kfd' "${kfd[@]}"
 EMU_HIDE=0 ok 'the same with a hidden GPU' collects 3 $gpu 2 'sdma: queues from kfd' "${kfd[@]}"
 EMU_KFD_MINOR=14 ok 'the same where queues cannot name their engine' collects 2 mi250x 2 'sdma: queues from kfd' "${kfd[@]}"
-# ROCr 6 has the calls. From 6.4 on, without a thunk that others can use, it can be told to do without AMD's own calls for IPC.
+# ROCr 6 has the calls to manage addresses. From 6.4 on, where programs cannot use the thunk, ROCr can be configured to use
+# dma-bufs instead of AMD's own calls for IPC.
 status=0
 "$bin/addresses" >/dev/null 2>&1 || status=$?
 [ $status = 77 ] || ok 'a program manages addresses itself' manages $gpu 2

@@ -1,20 +1,20 @@
 #!/bin/bash
-# emu.sh: the emulated GPU node. Real ROCm programs run on it, queues of our own execute, it finds what it is there to find, and it
-# fails when it is asked to.
+# emu.sh: tests the emulated node. ROCm programs and queues of test programs run on it, it finds violations of its rules, and
+# its injected failures happen.
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
 stands_at thunk || skip 'ROCm has no thunk here that the emulated node knows how to replace'
 bin=$build/test/emu
 
-# on OPTION... CMD: with logs and statistics of its own
+# on OPTION... CMD: runs CMD on a node, with new folders for logs and statistics
 on() {
     rm -rf "$work/log" "$work/stats"
     mkdir "$work/log" "$work/stats"
     EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 50 "$root/with-build" --build "$build" "$@"
 }
 
-# clean OPTION... CMD: the command succeeds, and nobody did anything wrong
+# clean OPTION... CMD: CMD succeeds, and the log has no violation
 clean() {
     on "$@" || return 1
     ! grep -r ^violation "$work/log"
@@ -28,26 +28,26 @@ agents() {
     [ "$found" = "$2" ]
 }
 
-# breaks RULE NAME [VARIABLE=VALUE]: the program goes on to its end, and the log has this violation
+# breaks RULE NAME [VARIABLE=VALUE]: the program runs to its end, and the log has this violation
 breaks() {
     EMU_STRICT=0 on --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
     cat "$work"/log/*
     grep -q "^violation: $1" "$work"/log/*
 }
 
-# The same on another machine.
+# breaks_on PERSONA RULE NAME: the same for another type of GPU
 breaks_on() {
     EMU_STRICT=0 on --gpus 2 --persona "$1" "$bin/rules" "$3" && grep "^violation: $2: " "$work"/log/*
 }
 
-# notes TEXT NAME [VARIABLE=VALUE]: nothing is wrong but what is left over, and the log has this note
+# notes TEXT NAME [VARIABLE=VALUE]: the log has no violation except leaks, and this note
 notes() {
     EMU_STRICT=0 on --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
     cat "$work"/log/* | sort | head
     grep -q "^note: .*$1" "$work"/log/* && ! cat "$work"/log/* | grep '^violation' | grep -v '^violation: leak'
 }
 
-# says_why TEXT NAME: the address is refused, and the log says why
+# says_why TEXT NAME: the address is refused, and the log has the reason
 says_why() {
     EMU_QUARANTINE=64 breaks unmapped "$2" && grep -q "^note: GPU . cannot reach .*: $1" "$work"/log/*
 }
@@ -59,7 +59,7 @@ ends() {
     [ "$status" = 134 ]
 }
 
-# gathered GPUS BYTES: the statistics have every queue with as many bytes, to the GPU it is for
+# gathered GPUS BYTES: by the statistics, every queue has moved this many bytes to its GPU
 gathered() {
     local queues bytes
     queues=$(cat "$work"/stats/* | grep -c '^queue .* owner gather destroyed$')
@@ -74,26 +74,26 @@ gather() {
     clean --gpus "$2" --persona "$1" "$bin/gather" "${@:2}" && gathered "$2" $(($3 * $4))
 }
 
-# Each link's queue is on the engine that the kernel recommends for it.
+# The queue of each link is on the engine that the kernel recommends for this link.
 on_recommended() {
     gather mi300x 8 64 5 engines >/dev/null &&
         [ "$(cat "$work"/stats/* | awk '/ moved gpu/ && $3 == 0 { print $5, $9 }' | sort -n | tr '\n' ' ')" = \
             '2 gpu3 4 gpu4 6 gpu7 8 gpu5 10 gpu6 12 gpu2 14 gpu1 ' ]
 }
 
-# mask PERSONA GPUS FROM LINK MASK: what KFD's files say
+# mask PERSONA GPUS FROM LINK MASK: KFD's files recommend these engines for the link
 mask() {
     # shellcheck disable=SC2016
     on --gpus "$2" --persona "$1" sh -c 'cat "$EMU_SYSFS/nodes/$1/io_links/$2/properties"' - "$3" "$4" |
         grep -x "recommended_sdma_engine_id_mask $5"
 }
 
-# The runtime learns of a fault and ends the program.
+# The runtime gets the event of a fault and ends the program.
 faults() {
     refuses 'Memory access fault by GPU node-1 .* address 0x123456000' on --gpus 2 "$bin/hip" fault
 }
 
-# HIP compiles once per node type, not in every process.
+# HIP compiles its kernels once for each type of GPU, and not in every process.
 remembers() {
     local before after
     clean --gpus 2 "$bin/hip" || return 1
@@ -103,7 +103,7 @@ remembers() {
     [ -n "$before" ] && [ "$before" = "$after" ]
 }
 
-# not_understood VARIABLE=VALUE...: each ends the program by itself, before it does anything, and says why
+# not_understood VARIABLE=VALUE...: each of these values ends the program before it begins, with a reason
 not_understood() {
     local setting said status
     for setting; do
@@ -114,7 +114,7 @@ not_understood() {
     done
 }
 
-# Input and exit status are CMD's, and the node goes with it.
+# CMD has the input of ./with-build, its exit status is returned, and the node is removed when it ends.
 stands_in() {
     local status=0 at
     [ "$(echo through | on --gpus 1 cat)" = through ] || return 1
@@ -127,7 +127,7 @@ stands_in() {
     [ "$status" = 137 ]
 }
 
-# Of the calls; test_emu_sdma_rules looks that no rule of packets is without one.
+# Rules of calls. For rules of packets, test_emu_sdma_rules checks that every rule has a case.
 each_rule_has_a_test() {
     local rule
     for rule in $(sed -n '/^## Rules/,$s/^| \(`[^|]*\) |.*/\1/p' "$root/test/emu/README.md" | tr -d '`,'); do
@@ -137,7 +137,7 @@ each_rule_has_a_test() {
 
 ok 'rocminfo lists 1 GPU' agents mi250x 1
 ok 'rocminfo lists 8 GPUs' agents mi300x 8
-# The driver counts all of them.
+# The driver's numbers include hidden GPUs.
 # shellcheck disable=SC2016
 ok 'files of hidden GPUs cannot be read' env EMU_HIDE=0,7 "$root/with-build" --build "$build" --gpus 8 sh -c '
     cd "$EMU_SYSFS/nodes" && [ "$(ls | wc -l)" = 9 ] && cat 0/gpu_id 2/properties 7/io_links/0/properties >/dev/null &&

@@ -11,9 +11,9 @@
 
 enum { ALL = 2 * EMU_EVENTS, LATE = 64 };
 
-#define EMPTY UINT64_MAX /* a slot that nobody has written */
+#define EMPTY UINT64_MAX /* value of a slot that was not written */
 
-/* A wait under way, in the list of all. */
+/* A wait under way, in the list of all waits. */
 struct waiter {
     struct waiter *next;
     struct emu_wait *waits;
@@ -138,7 +138,7 @@ bool emu_event_has_page(void)
     return has;
 }
 
-/* Whether a slot was written; it is empty then. With the lock. */
+/* Returns whether a slot was written, and empties it. With the lock. */
 static bool acknowledge(uint32_t id)
 {
     return __atomic_exchange_n(&slots[id], EMPTY, __ATOMIC_ACQ_REL) != EMPTY;
@@ -168,7 +168,7 @@ static struct {
         uint64_t at;
         uint32_t id;
     } late[LATE];
-} interrupts; /* of the thread of the engines alone */
+} interrupts; /* used only by the thread of the engines */
 
 void emu_event_interrupt(int gpu, uint32_t id)
 {
@@ -199,7 +199,7 @@ void emu_event_advance(void)
     }
 }
 
-/* Signals all events of a type; fault, if given, goes into them first. */
+/* Signals all events of a type. If `fault` is not NULL, it is stored in the events first. */
 static bool signal_type(int type, const struct emu_event_fault *fault)
 {
     bool any = false;
@@ -247,7 +247,7 @@ static bool satisfied(const struct emu_wait *waits, uint32_t count, bool all)
     return all ? over == count : over > 0;
 }
 
-/* Takes what is there already. False if one of them is not. */
+/* Begins a wait: notes which of the events are signalled already. False: one of them does not exist. */
 static bool enter(struct emu_wait *waits, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -289,7 +289,7 @@ enum emu_wait_result emu_event_wait(struct emu_wait *waits, uint32_t count, bool
         waits[i].type = events[id].type;
         waits[i].fault = events[id].fault;
         waits[i].age = events[id].age;
-        /* What ended no wait ends the next one. */
+        /* A wait that timed out leaves its signals for the next wait. */
         if (!done && !waiter.failed && waits[i].over)
             events[id].set = true;
     }

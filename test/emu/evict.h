@@ -1,11 +1,11 @@
 /*
- * Evictions: the driver takes all queues of a process from the engines for a while, when pages that GPUs reach are moved or
- * given back (registered host memory, memory with attributes), and when other clients want the memory of a GPU. Then it puts
- * them back. Nobody is told: to a program its queues stand still, all at once, those of the runtime too. What is written
- * meanwhile, doorbells and words that a POLL waits for, counts afterwards.
+ * Evictions. The driver removes all queues of a process from the engines for some time if pages that GPUs access are moved or
+ * unmapped (registered host memory, memory with attributes), or if other clients need the memory of a GPU. Then it restores
+ * them. The process is not informed: all its queues stop at the same time, including those of the runtime. Doorbells, and words
+ * that a POLL waits for, take effect afterwards if they are written during an eviction.
  *
- * Here they come at random (EMU_EVICT), because most of their causes are outside of the process. A copy that is under way stands
- * still as well, which an engine would end first: nobody can tell.
+ * On this node evictions happen at random (EMU_EVICT), because most causes are outside the process. Copies under way stop, too.
+ * A real engine would end them first, and no program can see the difference.
  */
 #ifndef EMU_EVICT_H
 #define EMU_EVICT_H
@@ -14,14 +14,14 @@
 #include <stdint.h>
 
 struct emu_evict {
-    uint64_t every_ns; /* on average from one's end to the next, 0: never */
-    uint64_t most_ns;  /* one lasts at most so long */
-    uint64_t random;   /* what depends on the seed */
+    uint64_t every_ns; /* average time from the end of an eviction to the next one; 0: never */
+    uint64_t most_ns;  /* the longest eviction */
+    uint64_t random;   /* state of the random numbers */
     uint64_t next, until;
     unsigned count;
 };
 
-/* Whether the process's queues are off the engines at this time; time never goes back. */
+/* Returns whether the queues of the process are evicted at this time, which must not be earlier than in the last call. */
 bool emu_evicted(struct emu_evict *evict, uint64_t now);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the libraries of the emulated node export beside the calls that they stand in for. */
+/* Functions that the libraries of the emulated node export in addition to those that they replace. */
 #ifndef EMU_EXPORTS_H
 #define EMU_EXPORTS_H
 
@@ -6,19 +6,19 @@
 #include <stdint.h>
 
 #pragma GCC visibility push(default)
-/* For programs: writes the statistics of all queues of this process to a file; 0 or -errno. */
+/* For programs: writes the statistics of all queues of this process to a file. Returns 0 or -errno. */
 int emu_stats_dump(const char *path);
 
-/* The driver's name of the GPU of a node. */
+/* Returns the driver's id of the GPU of a node. */
 uint32_t emu_gpu_id(uint32_t node);
 
-/* For the preloaded shim of the thunk's door and the newer ROCr, in kfd.c. An ioctl on the driver's file by code at `caller`:
- * 0, or an errno. */
+/* In kfd.c, for the preloaded shim of the thunk's door and for rocr_queues.c: an ioctl on the driver's file by code at
+ * `caller`. Returns 0 or an errno. */
 int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument);
-/* A mapping of what the offset names, at an address or anywhere, or MAP_FAILED and errno. */
+/* Maps what the offset of the driver's file means, at an address or anywhere. Returns MAP_FAILED and sets errno on failure. */
 void *emu_kfd_map(void *at, size_t bytes, int protection, int flags, uint64_t offset);
-/* For the preloaded shim, in machine.c: wakes the thread of the engines and waits until it has found nothing to do, or for so
- * long. */
+/* In machine.c, for the preloaded shim: wakes the thread of the engines, and waits until it has nothing to do, at most for this
+ * time. */
 void emu_settle(long most_ns);
 #pragma GCC visibility pop
 

@@ -33,7 +33,7 @@ int emu_file_device(int fd)
     return sscanf(name, "/memfd:" RENDER "%d", &gpu) == 1 ? gpu : EMU_FILE_NONE;
 }
 
-/* statx, because the library's fstat is ours where this is preloaded, and would ask here. */
+/* Uses statx, because the preloaded library replaces fstat by a function that calls this one. */
 uint64_t emu_file_number(int fd)
 {
     struct statx file;

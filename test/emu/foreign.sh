@@ -1,12 +1,13 @@
 #!/bin/bash
-# foreign.sh [BUILD [KFDTEST...]]: what AMD's own programs ask of thunk, driver and engines, at each door of the emulated node that
-# this build has, with the doors' own rules and without those that AMD's programs do not keep (EMU_LAX).
+# foreign.sh [BUILD [KFDTEST...]]: runs commands of AMD's own programs at each door of the emulated node that this build has,
+# with all rules, and without the rules that AMD's programs break (EMU_LAX).
 #
-# The commands of the DMA-Latte artifact are written down once more (latte.c): variants, signals and triggers of its program, with
-# the packets and doorbells that each takes.
-# KFDTEST, or $DMA_KFDTEST, are programs `kfdtest` that somebody has built, with a colon between them in the variable: AMD's
-# tests of its driver and its thunk. One that is linked with libhsakmt.so.1 must be of the version that is installed.
-# Those of its tests run that need no shader and no packets for compute queues but AQL.
+# latte.c repeats the commands of the DMA-Latte artifact: the variants, signals and triggers of its program. The number of
+# packets and doorbells of each is checked.
+#
+# KFDTEST, or $DMA_KFDTEST with colons in between, are built programs `kfdtest`, AMD's tests of its driver and its thunk. A
+# program that is linked with libhsakmt.so.1 must have the installed version. Only tests without shaders, and without packets
+# for compute queues other than AQL, are run.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
@@ -14,7 +15,8 @@ bin=$build/test/emu
 kfdtests=${*:2}
 [ -n "$kfdtests" ] || kfdtests=${DMA_KFDTEST:-}
 
-# count KIND: packets of queues on links, of all processes; "doorbells" counts those
+# count KIND: prints the number of packets of this kind in queues on links, of all processes; "doorbells": the number of
+# doorbells
 count() {
     cat "$work"/stats/* | awk -v kind="$1" '
         /^queue/ { ours = / type 5 / }
@@ -23,7 +25,7 @@ count() {
         END { print n + 0 }'
 }
 
-# latte COLLECTIVE VARIANT BYTES SIGNAL TRIGGER [KIND=COUNT...]: two rounds on 8 MI300X, with so many packets of a kind in each
+# latte COLLECTIVE VARIANT BYTES SIGNAL TRIGGER [KIND=COUNT...]: two rounds on 8 MI300X, each with COUNT packets of a kind
 latte() {
     local want found
     node 20 8 mi300x "$bin/latte" "$1" "$2" "$3" 2 "$4" "$5" || return 1
@@ -35,14 +37,14 @@ latte() {
     silent
 }
 
-# breaks RULE CMD...: the node ends the program because of this rule
+# breaks RULE CMD...: the node ends the program because it breaks this rule
 breaks() {
     ! "${@:2}" || return 1
     grep -h '^violation' "$work"/log/*
     grep -qh "^violation: $1: " "$work"/log/*
 }
 
-# kfdtest PROGRAM TEST: it passes, and was not skipped; on two MI250X, or $persona
+# kfdtest PROGRAM TEST: the test passes and is not skipped, on two MI250X, or on $persona
 kfdtest() {
     node 60 2 "${persona:-mi250x}" "$1" --gtest_filter="$2" >"$work/out" 2>&1 || {
         tail -n 20 "$work/out"
@@ -52,7 +54,7 @@ kfdtest() {
     grep -q 'PASSED  . 1 test' "$work/out" && ! grep -q 'Skipping' "$work/out" && silent
 }
 
-# Filling the buffers rings one more doorbell of each GPU.
+# To fill the buffers takes one more doorbell per GPU.
 commands_of_latte() {
     ok "$EMU_DOOR: all-gather by copies" latte ag pcpy 4096 2 0 copy=56 atomic=56 poll=0 doorbells=64
     ok "$EMU_DOOR: all-gather by copies, one trigger" latte ag pcpy 4096 0 1 copy=56 fence=64 poll=56 doorbells=64
@@ -68,12 +70,12 @@ commands_of_latte() {
     EMU_LAX=fill-large ok "$EMU_DOOR: fills of 5 MiB" latte p2p latency 5242880 2 0 copy=1 fill=1
 }
 
-# One that has the thunk inside speaks to the kernel alone.
+# A program that contains the thunk uses the kernel's door only.
 stands_below() {
     [ "$EMU_DOOR" = kernel ] || [[ $(ldd "$1") = *libhsakmt.so.1* ]]
 }
 
-# Tests that keep every rule; those that take for granted that copies of a queue end in order; and those that break rules.
+# Three lists: tests that keep every rule, tests that rely on copies that end in order, and tests that break rules.
 orderly='KFDOpenCloseKFDTest.OpenAlreadyOpenedKFD KFDOpenCloseKFDTest.OpenCloseKFD KFDTopologyTest.BasicTest KFDTopologyTest.GetNodeIoLinkProperties
     KFDEventTest.CreateDestroyEvent KFDEventTest.CreateMaxEvents KFDMemoryTest.MapMemoryToGPU
     KFDMemoryTest.MemoryAlloc KFDQMTest.CreateDestroySdmaQueue KFDQMTest.SubmitNopSdmaQueue KFDQMTest.SubmitPacketSdmaQueue
@@ -97,14 +99,14 @@ tests_of_amd() {
     for test in $careless; do
         ok "$name: $test is refused" breaks race kfdtest "$program" "$test"
     done
-    # Peers by host-facing engines.
+    # Copies to peers on host-facing engines.
     persona=mi300x EMU_IN_FLIGHT=1 ok "$name: KFDQMTest.P2PTest on MI300X is refused" breaks peer kfdtest "$program" KFDQMTest.P2PTest
     persona=mi300x EMU_IN_FLIGHT=1 EMU_LAX=peer ok "$name: KFDQMTest.P2PTest on MI300X" kfdtest "$program" KFDQMTest.P2PTest
 }
 
 for door in $dma_emu_doors; do
     export EMU_DOOR=$door
-    # Below the kernel's calls, the thunk that latte is linked with is the installed one.
+    # At the kernel's door, latte is linked with the installed thunk.
     if [ -x "$bin/latte" ] && has_thunk; then
         commands_of_latte
     fi

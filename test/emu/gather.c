@@ -1,10 +1,10 @@
 /*
- * An all-gather of one process per GPU over queues of their own, without any runtime: every process pushes its block to each
- * peer on a queue of its own (COPY, FENCE in the peer's flags), waits there for the peer's block (POLL) and learns of it by a
- * FENCE into host memory. Every byte of every round is checked.
+ * An all-gather with one process per GPU, without a runtime. Each process has a queue per peer. In this queue it pushes its
+ * block to the peer (COPY, and a FENCE to the peer's flags), waits for the peer's block (POLL), and reports this by a FENCE to
+ * host memory. Every byte of every round is checked.
  *
  * usage: gather PROCESSES BYTES ROUNDS [engines]
- * With "engines", queues are asked for by the engine that the kernel recommends for the link.
+ * With "engines", each queue is created on the engine that the kernel recommends for the link.
  */
 #include "raw.h"
 
@@ -19,7 +19,7 @@
 
 enum { MAX = 8, PAGE = 4096, LINE = 64 };
 
-/* What the processes share: handles once, and a barrier. */
+/* Memory that the processes share: the handles, and a barrier. */
 static struct board {
     HsaSharedMemoryHandle data[MAX], flags[MAX];
     atomic_int arrived;
@@ -40,7 +40,7 @@ static char pattern(int rank, int round, size_t at)
     return (char)(rank * 31 + round * 7 + (int)(at >> 6) + (int)at);
 }
 
-/* The lowest engine of the mask that KFD's files have for the link. */
+/* Returns the lowest engine that KFD's files recommend for the link. */
 static uint32_t engine_for(int from, int to)
 {
     unsigned long mask = raw_recommended_engines(from, to);

@@ -19,24 +19,25 @@ enum {
     READABLE = 1 << 1,
     WRITABLE = 1 << 2,
     EXECUTABLE = 1 << 3,
-    NOTHING_BEHIND = 1 << 4, /* pages that read as zero; no memory of ours is meant */
+    NOTHING_BEHIND = 1 << 4, /* pages without memory, which read as zero */
     TYPES = 0xf << 5,
     NOT_CACHED = 1 << 9,
     FLAGS = DELAYED | READABLE | WRITABLE | EXECUTABLE | TYPES | NOT_CACHED,
     FLAGS_OF_NOTHING = DELAYED | NOTHING_BEHIND,
-    OFFSET_BITS = 40, /* of a handle's part of a render node: more than any GPU has memory */
+    OFFSET_BITS =
+        40, /* each handle has a range of offsets of the render node that is larger than the memory of any GPU */
 };
 
-/* Nobody gets the first addresses. No pointer of a process can have those from END_VA on. */
+/* The first addresses are never used. No pointer of a process can be END_VA or more. */
 #define FIRST_VA (1ull << 20)
 #define END_VA   (1ull << 47)
 
 struct object {
     struct object *next;
-    uint64_t file, memory; /* the open file, and the number of what is behind the memory */
+    uint64_t file, memory; /* the number of the open file, and of the memory's memfd */
     uint64_t bytes;
-    uint32_t handle, flags; /* flags: as the memory was allocated */
-    int fd, home;           /* home: whose memory it is, or -1 for the host's */
+    uint32_t handle, flags; /* flags: those of the allocation */
+    int fd, home;           /* home: the GPU that has the memory, or -1 for the host */
 };
 
 struct mapping {
@@ -53,7 +54,7 @@ static struct {
     uint32_t last; /* handle */
 } gem;             /* under the lock of vm.h */
 
-/* All here want the lock, unless they say otherwise. */
+/* The callers of all functions below hold the lock, unless a comment says otherwise. */
 
 static struct object *object_of(uint64_t file, uint32_t handle)
 {
@@ -63,7 +64,7 @@ static struct object *object_of(uint64_t file, uint32_t handle)
     return object;
 }
 
-/* Without the lock. */
+/* Called without the lock. */
 static int import(uint64_t file, const struct emu_bo *bo, uint32_t *handle)
 {
     int fd = fcntl(bo->fd, F_DUPFD_CLOEXEC, 0);
@@ -137,7 +138,7 @@ int emu_gem_file_at(uint64_t offset, uint64_t bytes, off_t *at)
     return fd;
 }
 
-/* Another mapping of the same memory at the same place, for another GPU: they share a range of vm.h. */
+/* Returns another mapping of the same memory at the same address, for another GPU. Both share a range of vm.h. */
 static const struct mapping *twin_of(const struct mapping *mapping)
 {
     const struct mapping *twin = gem.mappings;
@@ -152,7 +153,7 @@ static bool overlaps(const struct mapping *mapping, uint64_t va, uint64_t bytes)
     return mapping->va < va + bytes && va < mapping->va + mapping->bytes;
 }
 
-/* Shows a mapping to the engines. 0 or an errno. */
+/* Makes a mapping visible to the engines. Returns 0 or an errno. */
 static int show(const struct mapping *mapping, uint32_t flags)
 {
     struct emu_range *range = NULL;
@@ -245,7 +246,7 @@ static int map(const struct object *object, uint32_t node, bool is_visible, cons
     return error;
 }
 
-/* A whole mapping, by where it begins. */
+/* Unmaps the whole mapping that begins at `va`. */
 static int unmap(const struct object *object, uint64_t va)
 {
     struct mapping **at = &gem.mappings;
@@ -257,7 +258,7 @@ static int unmap(const struct object *object, uint64_t va)
     return 0;
 }
 
-/* What does not depend on the memory. Without the lock. */
+/* Checks the arguments as far as they do not depend on the memory. Called without the lock. */
 static bool is_sound(const struct emu_gem_va *args)
 {
     if (args->va < FIRST_VA || args->va + args->bytes < args->va || args->va + args->bytes > END_VA)

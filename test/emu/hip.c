@@ -1,12 +1,11 @@
 /*
- * What an MPI library uses of HIP, on the emulated node: memory and copies in all directions, kinds of pointers, registered
- * host memory, streams, events, values written and waited for, addresses that the program manages, memory of another
- * process, and a DMA queue beside it.
+ * The functions of HIP that an MPI library uses, on the emulated node: memory and copies in all directions, types of pointers,
+ * registered host memory, streams, events, writes and waits of values, addresses that the program manages, memory of another
+ * process, and a DMA queue of the program beside HIP.
  *
- * usage: hip [child|fault]
- * A child is started by the program itself and reads an IPC handle from its input; with "fault" a queue of ours writes to
- * where nothing is, and the runtime is to end the program. Where ROCm has no thunk for programs there is neither that nor a
- * queue of ours.
+ * usage: hip [child|fault] The program starts the child itself, which reads an IPC handle from its input. With "fault", a queue
+ * of the program writes to an address without memory, and the runtime must end the program. If ROCm has no thunk for programs,
+ * there are no such queues and no "fault".
  */
 #define __HIP_PLATFORM_AMD__ 1
 #include <hip/hip_runtime_api.h>
@@ -22,8 +21,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* HIP 6 has another name for it, a kind of its own for memory that it does not know, and says of another process's memory that
- * it is on the device that it was opened for. */
+/* In HIP 6 this member has another name, memory that HIP does not know has a type of its own, and memory of another process is
+ * on the device for which it was opened. */
 #if HIP_VERSION_MAJOR >= 6
 #define KIND(attributes)            (attributes).type
 #define KIND_IS_UNKNOWN(attributes) ((attributes).type == hipMemoryTypeUnregistered)
@@ -67,7 +66,7 @@ static int filled(const unsigned char *memory, size_t bytes, int seed)
     return 1;
 }
 
-/* Devices are where KFD's files say they are. */
+/* Devices have the PCI addresses of KFD's files. */
 static void places(int count)
 {
     for (int i = 0; i < count; i++) {
@@ -107,7 +106,7 @@ static void copies(void)
     free(pageable);
 }
 
-/* Rows of `width` bytes, through pitches on both devices' sides that are multiples of 16, of 4 and of nothing. */
+/* Copies rows of `width` bytes with pitches that are multiples of 16, of 4 and of 1. */
 static void rectangles(void)
 {
     static const size_t shapes[][4] = {{512, 1024, 2048, 512}, {700, 900, 1000, 704}, {333, 333, 1001, 777}};
@@ -136,7 +135,7 @@ static void pointers(void)
     EXPECT(hipPointerGetAttributes(&kind, &kind) == hipErrorInvalidValue || KIND_IS_UNKNOWN(kind));
 }
 
-/* Registered memory has an address of its own on the device, unless the driver lets GPUs use the process's own. */
+/* Without SVM, registered memory has another address on the device than in the process. */
 static int has_svm(void)
 {
     const char *door = getenv("EMU_DOOR"), *svm = getenv("EMU_SVM");
@@ -194,7 +193,7 @@ static void streams(void)
     HIP(hipStreamDestroy(second));
 }
 
-/* Memory of both devices side by side at addresses that the program manages. */
+/* Memory of both devices is adjacent, at addresses that the program manages. */
 #if HIP_VERSION_MAJOR >= 6
 static void managed(void)
 {
@@ -232,7 +231,7 @@ static int child(void)
     EXPECT(read(0, &handle, sizeof handle) == sizeof handle);
     HIP(hipSetDevice(1));
     HIP(hipIpcOpenMemHandle((void **)&theirs, handle, hipIpcMemLazyEnablePeerAccess));
-    /* HIP 5.7 looks for it on the device of that number in its own process, and does not find it. */
+    /* HIP 5.7 searches the memory on the device with the owner's number in its own process, and does not find it. */
     hipError_t found = hipPointerGetAttributes(&kind, theirs);
     EXPECT(found == hipSuccess || (HIP_VERSION_MAJOR == 5 && HIP_VERSION_MINOR > 2 && found == hipErrorOutOfMemory));
     EXPECT(found != hipSuccess || (KIND(kind) == hipMemoryTypeDevice && kind.device == HOME(0, 1)));
@@ -267,7 +266,7 @@ static void other_process(const char *self)
 }
 
 #ifdef DMA_HAVE_THUNK
-/* A queue of ours moves HIP's memory to the other GPU. */
+/* A queue of the program copies HIP's memory to the other GPU. */
 static void own_queue(void)
 {
     struct raw_queue queue;
@@ -285,7 +284,8 @@ static void own_queue(void)
     EXPECT(back[0] == 8 && back[BYTES - 1] == 8);
 }
 
-/* Queues of ours that wait, on every engine of the links, do not stop the runtime's: engines go round. */
+/* Queues of the program that wait on every engine of the links do not stop the runtime's queues, because engines change
+ * queues. */
 static void armed_queues(void)
 {
     enum { QUEUES = 14 };

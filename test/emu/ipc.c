@@ -1,17 +1,17 @@
 /*
- * Sharing GPU memory between processes of one node.
+ * Shares GPU memory between processes of one node.
  *
- * A handle is eight words that may travel anywhere:
+ * A handle has eight words:
  *
  *     0 magic, place   1 pid   2 file descriptor   3 inode   4 GPU, place   5 pages   6 belongs to the runtime   7 flags
  *
- * The place is where the exporter has it, a number of pages: the upper 16 of its bits in the lower half of word 0, the other
- * 20 in the upper bits of word 4. Nothing is imported that lies where memory does which the exporter has freed and which is
- * still open here. AMD's driver does not mind, NVIDIA's refuses it; on both the freed memory stays allocated.
+ * The place is the exporter's address in pages: its upper 16 bits are in the lower half of word 0, the other 20 bits in the
+ * upper bits of word 4. An import is refused if the exporter has freed other memory at the same place and this process still
+ * has that memory open. NVIDIA's driver refuses this, too. AMD's driver allows it. With both, the freed memory stays allocated.
  *
- * The importer opens the exporter's file; the inode tells a descriptor that has since become another file. The memory
- * lives as long as anybody maps it, but a new import needs the exporter's allocation, as with the driver.
- * Only plain GPU memory is exported; kernels were crashed by other kinds.
+ * The importer opens the exporter's file. The inode shows whether the descriptor still is that file. The memory exists as long
+ * as a process maps it. As with the driver, a new import needs the exporter's allocation. Only plain GPU memory is exported,
+ * because exports of other kinds of memory have crashed kernels.
  */
 #include "api.h"
 #include "config.h"
@@ -34,8 +34,8 @@ static uint64_t place_of(const HSAuint32 *words)
     return ((uint64_t)(words[AT_MAGIC] & 0xffff) << PLACE_BITS | words[AT_GPU] >> GPU_BITS) << PAGE_BITS;
 }
 
-/* Which nodes there are differs between processes, so that the handle has the driver's number of the GPU. 0: this process
- * may not open it. */
+/* Returns the node of the handle's GPU. The handle has the driver's number, because node numbers differ between processes. 0:
+ * this process may not open the GPU. */
 static HSAuint32 node_of(const HSAuint32 *words)
 {
     return emu_node_of((int)(words[AT_GPU] & ((1u << GPU_BITS) - 1)));
@@ -83,7 +83,7 @@ HSAKMT_STATUS hsaKmtShareMemory(void *address, HSAuint64 bytes, HsaSharedMemoryH
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* The exporter's file, or -1 if it is not there any more. */
+/* Opens the exporter's file. -1: it does not exist any more. */
 static int open_exported(const HSAuint32 *words)
 {
     char path[64];

@@ -11,7 +11,7 @@
 
 enum { PAGE = 4096, BLOCK_OF_CODE = 256, NAME = 128 };
 
-/* A kernel being run: its arguments are bytes at fixed places. */
+/* A kernel that is run. Its arguments are bytes at fixed offsets. */
 struct call {
     uint32_t node;
     const char *arguments;
@@ -31,7 +31,7 @@ static uint32_t arg32(const struct call *call, size_t at)
     return value;
 }
 
-/* Host address of what the kernel accesses, or NULL, and then the fault is raised. */
+/* Returns the host address of memory that the kernel accesses. NULL: a fault was raised. */
 static void *reach(const struct call *call, uint64_t va, uint64_t bytes, bool write)
 {
     const char *why;
@@ -70,7 +70,7 @@ static enum emu_kernel_state fill(const struct call *call, uint64_t to, const vo
 }
 
 /*
- * ROCr's shaders. Each passes its range in phases; the first begin and the last end are what matters.
+ * ROCr's shaders. The arguments describe the range in phases. Only the first start and the last end are used here.
  *   aligned copy    from, to, ..., end of from at 8      misaligned copy    from, to, ..., end of from at 4
  *   fill            to, ..., end of to at 2, value at 3
  */
@@ -87,7 +87,7 @@ static enum emu_kernel_state run_shader(const struct call *call, const uint32_t 
     return copy(call, arg64(call, 8), first, end - first);
 }
 
-/* From 6.3 on: buffer, pattern, elements of it and their width, end of the buffer. */
+/* From 6.3 on, the arguments are: buffer, pattern, number and width of its elements, end of the buffer. */
 static enum emu_kernel_state fill_to_end(const struct call *call)
 {
     uint64_t to = arg64(call, 0);
@@ -96,7 +96,7 @@ static enum emu_kernel_state fill_to_end(const struct call *call)
     return pattern ? fill(call, to, pattern, size, (arg64(call, 24) - to + size - 1) / size) : EMU_KERNEL_FAULT;
 }
 
-/* HIP's kernels; the arguments are those of its OpenCL sources. One buffer of four is set, by the width of the elements. */
+/* HIP's kernels, with the arguments of its OpenCL sources. Of four buffers, the one for the width of the elements is set. */
 static enum emu_kernel_state fill_buffer(const struct call *call)
 {
     static const size_t widths[] = {1, 2, 4, 8};
@@ -132,8 +132,8 @@ static enum emu_kernel_state fill_buffer_2d(const struct call *call)
     return state;
 }
 
-/* Whole words and, in an argument of its own, the bytes of the last one. From 6.3 on the size is in bytes, in the place of an
- * offset, and followed by what is left of it after whole words, and by where these end. */
+/* Before 6.3, the size is in whole words, and another argument has the remaining bytes. From 6.3 on, the size is in bytes, at
+ * the place of an offset, followed by the number of remaining bytes and by the end of the whole words. */
 static enum emu_kernel_state copy_buffer(const struct call *call)
 {
     uint64_t size = arg64(call, 16), to = arg64(call, 8);
@@ -145,7 +145,7 @@ static enum emu_kernel_state copy_buffer(const struct call *call)
     return copy(call, arg64(call, 8) + arg64(call, 24), arg64(call, 0) + arg64(call, 16), bytes);
 }
 
-/* All in units of the last argument. */
+/* Sizes and offsets are in units of the last argument. */
 static enum emu_kernel_state copy_buffer_aligned(const struct call *call)
 {
     uint64_t unit = arg32(call, 40);
@@ -172,13 +172,13 @@ static enum emu_kernel_state copy_buffer_rect(const struct call *call)
     return copy_rect(call, 1);
 }
 
-/* The size has a fourth component: the bytes of an element. */
+/* The size has a fourth component, the bytes of an element. */
 static enum emu_kernel_state copy_buffer_rect_aligned(const struct call *call)
 {
     return copy_rect(call, arg64(call, 120));
 }
 
-/* A 32-bit word at the first pointer, or a 64-bit one at the second. */
+/* Writes a 32-bit word at the first pointer, or a 64-bit word at the second. */
 static enum emu_kernel_state stream_write(const struct call *call)
 {
     bool small = arg64(call, 0);
@@ -237,7 +237,7 @@ static const struct {
     {"__amd_rocclr_streamOpsWait.kd", stream_wait},
 };
 
-/* The symbol at a place of a loaded code object. */
+/* Finds the name of the symbol at an offset of a loaded code object. */
 static void symbol_at(const char *elf, uint64_t offset, char *name)
 {
     const Elf64_Ehdr *header = (const void *)elf;
@@ -264,7 +264,7 @@ static void symbol_at(const char *elf, uint64_t offset, char *name)
         }
 }
 
-/* The loader keeps a code object's ELF header in the allocation that its kernels are in, on a page before them. */
+/* The loader keeps the ELF header of a code object in the allocation of its kernels, at the begin of a page before them. */
 static void kernel_name(uint64_t kernel, char *name)
 {
     memset(name, 0, NAME);
@@ -283,7 +283,7 @@ static void kernel_name(uint64_t kernel, char *name)
 enum emu_kernel_state emu_kernel_run(uint32_t node, const hsa_kernel_dispatch_packet_t *packet)
 {
     struct call call = {.node = node, .arguments = packet->kernarg_address};
-    /* Both formats of kernel objects have the distance to their code in their third word. */
+    /* In both formats, the third word of a kernel object is the distance to its code. */
     const char *object = (const char *)packet->kernel_object;
     int64_t entry;
     memcpy(&entry, object + 16, sizeof entry);

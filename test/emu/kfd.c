@@ -1,8 +1,8 @@
 /*
- * Calls on the driver's file: which goes where; see kfd.h.
+ * Dispatches the calls on the driver's file; see kfd.h.
  *
- * Like the driver it knows the process by its memory: without an address space on a GPU there is neither memory nor a queue
- * there (ENODEV, of some calls ESRCH), and a child has none of its parent's.
+ * As with the driver, a process needs an address space on a GPU for memory and queues there. Otherwise calls return ENODEV,
+ * some of them ESRCH. A child does not inherit the address spaces of its parent.
  */
 #include "kfd.h"
 
@@ -58,7 +58,7 @@ enum {
     RUNTIME_ENABLE = 0x25,
     IPC_IMPORT = 0x80,
     IPC_EXPORT = 0x81,
-    /* The versions that brought some of them. */
+    /* The minor versions in which some calls first appeared. */
     SVM_MINOR = 5,
     AVAILABLE_MINOR = 9,
     EXPORT_MINOR = 12,
@@ -115,7 +115,7 @@ uint32_t emu_kfd_node(uint32_t gpu_id)
     return emu_kfd_find(gpu_id, &gpu) == 0 ? emu_node_of(gpu) : 0;
 }
 
-/* For calls that answer with another number if the process has no address space on the GPU. */
+/* For calls that return ESRCH if the process has no address space on the GPU. */
 static int bound(uint32_t gpu_id)
 {
     int gpu, error = emu_kfd_find(gpu_id, &gpu);
@@ -132,7 +132,7 @@ uint32_t emu_gpu_id(uint32_t node)
     return emu_kfd_gpu_id(node);
 }
 
-/* Those of GFX9: LDS and scratch where no pointer of a process is, and all of a process's addresses for the GPU. */
+/* The apertures of GFX9: LDS and scratch at addresses that no process has, and all addresses of a process for GPU memory. */
 static int get_apertures(struct get_apertures *args)
 {
     struct apertures *to = (struct apertures *)(uintptr_t)args->apertures;
@@ -182,7 +182,8 @@ uint64_t emu_kfd_space_of(int gpu)
     return emu_process_has(gpu) ? atomic_load(&spaces[gpu]) : 0;
 }
 
-/* The address space that comes with an open file of the GPU's render node becomes that of the process's queues, once. */
+/* The address space of an open file of the GPU's render node becomes that of the process's queues. It cannot be changed
+ * later. */
 static int acquire(int fd, uint32_t gpu_id)
 {
     int gpu = gpu_of_id(gpu_id);
@@ -198,7 +199,7 @@ static int acquire(int fd, uint32_t gpu_id)
     return 0;
 }
 
-/* XNACK stays off: no GPU here replays what it could not reach. A negative mode asks. */
+/* XNACK is always off, because no GPU of this node retries faulted accesses. A negative mode is a query. */
 static int set_xnack(int32_t *mode)
 {
     if (*mode >= 0 && emu_queue_any())
@@ -209,7 +210,7 @@ static int set_xnack(int32_t *mode)
     return 0;
 }
 
-/* Nobody debugs here, and waves do not trap. */
+/* There is no debugger, and no wave that could trap. */
 static int runtime_enable(struct runtime_enable *args)
 {
     static atomic_bool enabled;
@@ -231,7 +232,7 @@ static int set_scratch(uint32_t gpu_id)
     return emu_kfd_find(gpu_id, &gpu);
 }
 
-/* All that a process can ask for. The words are those of the structure that the call has. */
+/* Carries out a call. `args` is the structure of the call. */
 static int serve(const char *owner, unsigned call, void *args)
 {
     uint32_t *words = args;
@@ -259,7 +260,7 @@ static int serve(const char *owner, unsigned call, void *args)
         return emu_event_reset(words[0]) ? 0 : EINVAL;
     case WAIT_EVENTS:
         return emu_kfd_wait_events(args);
-    /* No caches are modelled, no waves run that could trap or use scratch, and all compute units are one. */
+    /* Only checked: caches are not modelled, and no waves run that could trap, use scratch or need certain compute units. */
     case SET_MEMORY_POLICY:
         return set_memory_policy(args);
     case SET_SCRATCH_BACKING:
@@ -299,7 +300,7 @@ static int serve(const char *owner, unsigned call, void *args)
         return emu_kfd_ipc_import(args);
     case IPC_EXPORT:
         return emu_kfd_ipc_export(args);
-    /* The debugger's old calls, of which Linux has kept only the numbers. */
+    /* Old calls for debuggers. Linux has only their numbers. */
     case DEBUG_FIRST:
     case DEBUG_FIRST + 1:
     case DEBUG_FIRST + 2:
@@ -313,7 +314,8 @@ static int serve(const char *owner, unsigned call, void *args)
 
 int emu_kfd_ioctl(const void *caller, unsigned long request, void *argument)
 {
-    /* Shorter structures are those of older programs; what they lack is zero. Only the last one has no end of its own. */
+    /* Older programs have shorter structures: the missing members are zero. The structure of SVM has no fixed size and is not
+     * copied. */
     union {
         uint64_t doubles[16];
         struct kfd_create_queue create;

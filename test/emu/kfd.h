@@ -1,16 +1,16 @@
 /*
- * The kernel's door to the emulated node: calls on /dev/kfd. What a process may do there is what Linux's amdkfd lets it do,
- * with its error numbers. The names of the calls and their structures are written down here once more, so that the
- * component's own are not checked against themselves.
+ * The kernel's door of the emulated node: calls on /dev/kfd. They check what Linux's amdkfd checks, and return its error
+ * numbers. The calls and their structures are declared here independently of the component, so that a mistake in the
+ * component's declarations is noticed.
  *
- *    kfd.c          which call goes where; version, address spaces, clocks, and what the node has nothing for
+ *    kfd.c          dispatches calls; version, address spaces, clocks, and calls without effect on this node
  *    kfd_memory.c   memory: allocated, mapped, exported, imported
  *    kfd_svm.c      memory of the process's own, by attributes
  *    kfd_queue.c    queues and doorbells
  *    kfd_event.c    events
  *
- * Below the thunk's door only the component calls them, and programs of tests; below the kernel's, the real thunk does all it
- * does by them.
+ * At the thunk's door only the component and test programs make these calls. At the kernel's door the real thunk uses them for
+ * everything.
  */
 #ifndef EMU_KFD_H
 #define EMU_KFD_H
@@ -19,7 +19,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { KFD_PAGE = 4096, KFD_NOT_SUPPORTED = 524 /* the kernel's own number, ENOTSUPP */ };
+enum { KFD_PAGE = 4096, KFD_NOT_SUPPORTED = 524 /* ENOTSUPP of the kernel */ };
 
 struct kfd_create_queue {
     uint64_t ring, write_pointer, read_pointer, doorbell_offset;
@@ -62,7 +62,7 @@ struct kfd_export_dmabuf {
     int32_t fd;
 };
 
-/* The two calls of AMD's own driver, which Linux's does not have. */
+/* Two calls of AMD's own driver, which Linux does not have. */
 struct kfd_ipc_export {
     uint64_t handle;
     uint32_t share[4], gpu_id, flags;
@@ -120,11 +120,11 @@ struct kfd_wait_events {
     uint32_t n_events, all, milliseconds, result;
 };
 
-/* The GPU of the driver's name: 0; EINVAL if there is none for this process; ENODEV if it has no address space there. */
+/* Finds the GPU with this id of the driver. 0; EINVAL: this process has no such GPU; ENODEV: it has no address space there. */
 int emu_kfd_find(uint32_t gpu_id, int *gpu);
-/* The node of a GPU that this process has an address space on, or 0. */
+/* Returns the node of a GPU on which this process has an address space, otherwise 0. */
 uint32_t emu_kfd_node(uint32_t gpu_id);
-/* The number (file.h) of the render node's file whose address space the process has given to the driver, or 0. */
+/* Returns the number (file.h) of the render node's file whose address space the process has given to the driver, or 0. */
 uint64_t emu_kfd_space_of(int gpu);
 uint32_t emu_kfd_gpu_id(uint32_t node);
 
@@ -146,30 +146,30 @@ int emu_kfd_set_cu_mask(const struct kfd_set_cu_mask *args);
 int emu_kfd_create_event(struct kfd_create_event *args);
 int emu_kfd_wait_events(struct kfd_wait_events *args);
 
-/* The file that is behind an offset of a render node, and where in it: -1 if there is none. */
+/* Returns the memfd for an offset of a render node, and sets *at to the offset in it. -1: there is none. */
 int emu_kfd_file_at(uint64_t offset, uint64_t bytes, off_t *at);
-/* The host's address of the memory of a handle, if it has at least so many bytes, or NULL. */
+/* Returns the host address of the memory of a handle. NULL: there is none, or it has less than `bytes`. */
 void *emu_kfd_memory(uint64_t handle, uint64_t bytes);
-/* The memory of a handle can no more be freed. */
+/* The memory of this handle cannot be freed any more. */
 void emu_kfd_keep(uint64_t handle);
 
-/* Memory as a file, which a dma-buf is. */
+/* Memory as a file: a dma-buf. */
 struct emu_bo {
-    int fd, gpu;            /* gpu: whose memory it is, or -1 for the host's */
-    uint32_t flags;         /* as it was allocated */
+    int fd, gpu;            /* gpu: the GPU that has the memory, or -1 for the host */
+    uint32_t flags;         /* of the allocation */
     uint64_t bytes, number; /* number: of the file (file.h) */
 };
 
-/* 0; EBADF for what is no descriptor, EINVAL for one of something else. */
+/* Reads a descriptor into *bo. 0; EBADF: it is no descriptor; EINVAL: it is no memory. */
 int emu_kfd_read_bo(int fd, struct emu_bo *bo);
 
-/* Takes addresses from memory that is mapped for no GPU; with the lock of vm.h. */
+/* Makes addresses free that belong to memory without a GPU mapping; with the lock of vm.h. */
 void emu_kfd_yield(uint64_t va, uint64_t bytes);
 /* Removes what the process's attributes say about these addresses; with the lock of vm.h. */
 void emu_kfd_svm_forget(uint64_t va, uint64_t bytes);
 
-/* Offsets for mmap: of the driver's file by what they begin with, and of memory on a render node, by the driver's handles and
- * by those of gem.h, from here on. */
+/* Offsets for mmap. In the driver's file the upper bits say what is mapped. In a render node's file, offsets of the driver's
+ * handles and of those of gem.h begin at different values. */
 #define KFD_OFFSET_DOORBELL (3ull << 62)
 #define KFD_OFFSET_EVENTS   (2ull << 62)
 #define KFD_OFFSET_GPU(id)  ((uint64_t)((id)&0xffff) << 46)

@@ -9,7 +9,7 @@
 
 enum { COMPLETE = 0, TIMEOUT = 1, FAIL = 2, AGES_MINOR = 14, MOST = 4096 };
 
-/* The first caller names the page of slots, memory that it has: on a discrete GPU the kernel makes none. */
+/* The first caller passes memory for the page of slots, because the kernel makes none on a discrete GPU. */
 int emu_kfd_create_event(struct kfd_create_event *args)
 {
     if (args->page) {
@@ -58,7 +58,7 @@ int emu_kfd_wait_events(struct kfd_wait_events *args)
         return ENOMEM;
     for (uint32_t i = 0; i < args->n_events; i++) {
         waits[i].id = data[i].id;
-        /* For the others this place is what the kernel writes. */
+        /* For other events the kernel writes its results here. */
         if (data[i].id < EMU_EVENTS && emu_config()->kfd_minor >= AGES_MINOR)
             waits[i].age = data[i].age;
     }

@@ -1,18 +1,17 @@
 /*
  * The kernel's calls for memory; see kfd.h.
  *
- * A handle is the GPU's id above a number, which counts the memory of this process. What is behind it is a file in memory,
- * whose name says on which GPU it is and how it was made:
+ * A handle has the id of the GPU in its upper half, and a number of this process in its lower half. The memory is a memfd. Its
+ * name has the GPU and the flags of the allocation, so that a process that gets it as a dma-buf knows them:
  *
  *     emu-bo gpu FLAGS          gpu: -1 for the host
  *
- * so that it stays known when it is passed to another process as a dma-buf. A render node shows it at an offset of its own.
- * A handle of AMD's own IPC calls is
+ * The render node maps each memory at an offset of its own. A handle of AMD's own IPC calls has four words:
  *
  *     0 pid   1 file descriptor   2 inode   3 flags of the exporter's library
  *
- * The importer opens the exporter's file; the inode tells a descriptor that has since become another file. The memory lives as
- * long as anybody has it; a new import needs the exporter's allocation, as with the driver.
+ * The importer opens the exporter's file. The inode shows whether the descriptor still is that file. The memory exists as long
+ * as a process has it. As with the driver, a new import needs the exporter's allocation.
  */
 #include "kfd.h"
 
@@ -45,30 +44,31 @@ enum {
     EXECUTABLE = 1 << 30,
     HOST = -1,
     OBJECTS_STEP = 256,
-    OFFSET_BITS = 40, /* of an object's part of a render node: more than any GPU has memory */
+    OFFSET_BITS =
+        40, /* each object has a range of offsets of the render node that is larger than the memory of any GPU */
     NAME = 128,
 };
 #define WRITABLE (1u << 31)
 
-/* Memory by its number, from 1 on. */
+/* Memory with a number, from 1 on. */
 struct object {
-    bool there, has_space; /* has_space: there is a range of vm.h for it */
-    bool kept;             /* by the driver, until the process ends */
+    bool there, has_space; /* has_space: it has a range of vm.h */
+    bool kept;             /* cannot be freed until the process ends */
     uint64_t va, bytes;
-    uint32_t gpu_id, flags; /* gpu_id: for which GPU it was made */
-    int gpu;                /* whose memory it is, or HOST */
-    int fd;                 /* without a range, else the range's */
-    void *user;             /* pages of the process's own */
+    uint32_t gpu_id, flags; /* gpu_id: the GPU of the allocation call */
+    int gpu;                /* the GPU that has the memory, or HOST */
+    int fd;                 /* only without a range; otherwise the range has it */
+    void *user;             /* registered pages of the process */
     bool is_imported;
 };
 
 static struct {
     struct object *objects;
     uint32_t count;
-    uint64_t vram[EMU_MAX_GPUS]; /* bytes of this process */
+    uint64_t vram[EMU_MAX_GPUS]; /* bytes that this process has allocated */
 } memory;                        /* under the lock of vm.h */
 
-/* With the lock, as all here that have no comment about it. */
+/* The callers of all functions below hold the lock, unless a comment says otherwise. */
 static struct object *object_by_number(uint64_t number)
 {
     return number > 0 && number <= memory.count && memory.objects[number - 1].there ? &memory.objects[number - 1]
@@ -91,7 +91,7 @@ static struct emu_range *range_of(const struct object *object)
     return object->has_space ? emu_vm_find(object->va) : NULL;
 }
 
-/* A free number, or 0 without memory. */
+/* Returns a free number, or 0 if there is no memory. */
 static uint32_t take_number(void)
 {
     for (uint32_t i = 0; i < memory.count; i++)
@@ -122,7 +122,7 @@ static uint64_t offset_of(uint32_t number)
     return KFD_OFFSET_MEMORY + ((uint64_t)number << OFFSET_BITS);
 }
 
-/* Without the lock. */
+/* Called without the lock. */
 static int make_file(int gpu, uint32_t flags, uint64_t bytes)
 {
     char name[NAME];
@@ -151,21 +151,21 @@ int emu_kfd_read_bo(int fd, struct emu_bo *bo)
     return ours && bo->gpu >= HOST && bo->gpu < emu_config()->gpus ? 0 : EINVAL;
 }
 
-/* Whether there is something at all of these addresses. Without the lock. */
+/* Returns whether the process has mapped all of these addresses. Called without the lock. */
 static bool is_mapped_here(uint64_t at, uint64_t bytes)
 {
     uint64_t start = at & ~(uint64_t)(KFD_PAGE - 1);
     return msync((void *)(uintptr_t)start, at + bytes - start, MS_ASYNC) == 0;
 }
 
-/* Attributes of the process's own pages that are gone are still there: they give way to new memory. */
+/* Attributes of pages that the process has unmapped do not count: new memory replaces them. */
 static bool is_free(uint64_t va, uint64_t bytes)
 {
     emu_kfd_svm_forget(va, bytes);
     return !emu_vm_find_overlap(va, bytes);
 }
 
-/* Gives an object its addresses. 0 or an errno; without memory its file is gone. */
+/* Gives an object its addresses. Returns 0 or an errno; after ENOMEM the object's file is closed. */
 static int place(struct object *object)
 {
     if (!is_free(object->va, object->bytes))
@@ -184,7 +184,8 @@ static int place(struct object *object)
     return 0;
 }
 
-/* Takes the object's file over, also on failure. va 0: it has no addresses, until another call gives it some. 0 or an errno. */
+/* Takes ownership of the object's file, also on failure. va 0: the object gets addresses by a later call. Returns 0 or an
+ * errno. */
 static int add(const struct object *filled, uint32_t *number)
 {
     struct object object = *filled;
@@ -202,8 +203,8 @@ static int add(const struct object *filled, uint32_t *number)
     return 0;
 }
 
-/* Addresses that no GPU has are free for others, until the memory is to be mapped there. ROCr 6.1 reserves addresses in this
- * way. */
+/* Memory that is mapped for no GPU loses its addresses to other memory, and gets addresses again when it is mapped. ROCr 6.1
+ * reserves addresses by such memory. */
 void emu_kfd_yield(uint64_t va, uint64_t bytes)
 {
     for (uint32_t i = 0; i < memory.count; i++) {
@@ -220,7 +221,7 @@ void emu_kfd_yield(uint64_t va, uint64_t bytes)
     }
 }
 
-/* One kind, and what goes with it. */
+/* The flags have exactly one kind of memory, and only flags that this kind allows. */
 static bool is_sound(const struct kfd_alloc *args)
 {
     uint32_t kind = args->flags & KINDS;
@@ -240,7 +241,7 @@ int emu_kfd_alloc(struct kfd_alloc *args)
     if (!is_sound(args))
         return EINVAL;
     bool is_vram = args->flags & VRAM, is_user = args->flags & USERPTR;
-    /* For our own rings; the runtimes' memory is there. */
+    /* EMU_KFD_REFUSES=memory is for rings of coll/dma. The runtimes' allocations differ, and succeed. */
     if (is_user && args->va == args->mmap_offset && emu_config()->kfd_refuses == EMU_KFD_MEMORY)
         return ENOMEM;
     if (is_user && !is_mapped_here(args->mmap_offset, args->bytes))
@@ -266,7 +267,7 @@ int emu_kfd_alloc(struct kfd_alloc *args)
     return 0;
 }
 
-/* What a GPU still has is not freed. */
+/* Memory that is mapped for a GPU is not freed. */
 int emu_kfd_free(uint64_t handle)
 {
     emu_vm_lock();
@@ -286,7 +287,7 @@ int emu_kfd_free(uint64_t handle)
     return error;
 }
 
-/* What is mapped may be so once more; what is not mapped cannot be taken away, nor what a queue needs. */
+/* Memory may be mapped twice. It cannot be unmapped if it is not mapped, or if a queue needs it. */
 static int map_one(struct emu_range *range, uint32_t node, bool mapped)
 {
     if (mapped) {
@@ -301,7 +302,7 @@ static int map_one(struct emu_range *range, uint32_t node, bool mapped)
     return 0;
 }
 
-/* As many as succeed are counted, up to the first GPU that does not. */
+/* Stops at the first GPU that fails, and counts those before it. */
 int emu_kfd_map_memory(struct kfd_map *args, bool mapped)
 {
     const uint32_t *ids = (const uint32_t *)(uintptr_t)args->gpu_ids;
@@ -374,7 +375,7 @@ int emu_kfd_dmabuf_info(struct kfd_dmabuf_info *args)
     int error = emu_kfd_read_bo(args->fd, &bo);
     if (error)
         return error;
-    /* Memory of the host is on the GPU that it was allocated for; the first one. */
+    /* For host memory the driver returns the GPU of the allocation call. This node returns the first GPU. */
     int gpu = bo.gpu == HOST ? emu_gpu_of(1) : bo.gpu;
     if (!emu_node_of(gpu))
         return EINVAL;
@@ -385,7 +386,7 @@ int emu_kfd_dmabuf_info(struct kfd_dmabuf_info *args)
     return 0;
 }
 
-/* Another process's memory, and a GPU's that this one may not open, is refused. Takes fd over. */
+/* Refuses memory of a GPU that this process may not open. Takes ownership of fd. */
 static int import(int fd, uint64_t va, uint32_t gpu_id, uint64_t *handle, uint64_t *mmap_offset)
 {
     struct emu_bo bo;
@@ -401,7 +402,7 @@ static int import(int fd, uint64_t va, uint32_t gpu_id, uint64_t *handle, uint64
         return error;
     }
     emu_vm_lock();
-    /* What is imported is counted where it was allocated. */
+    /* Imported memory counts in the process that has allocated it. */
     error = add(&(struct object){.va = va,
                                  .bytes = bo.bytes,
                                  .gpu_id = gpu_id,
@@ -448,7 +449,7 @@ int emu_kfd_export_dmabuf(struct kfd_export_dmabuf *args)
     return error;
 }
 
-/* Why an object is not to be shared by IPC, or NULL. The driver would share host memory; kernels were crashed by it. */
+/* Returns why an object cannot be shared by IPC, or NULL. The driver allows host memory, which has crashed kernels. */
 static const char *not_shared(const struct object *object)
 {
     const struct emu_range *range = range_of(object);

@@ -1,10 +1,10 @@
 /*
  * The kernel's calls for queues; see kfd.h.
  *
- * Like Linux from 6.12 on, it takes a ring, and pages of pointers, only where each begins a mapping of exactly its size that the
- * GPU has; a compute queue needs an area of the size that follows from the GPU, too, for its waves. None of them can be taken
- * away before the queue. A ring that is not executable is a violation: the kernel would take it, and the engine could not
- * fetch from it.
+ * As in Linux from 6.12 on, a ring and a page of pointers must each be a mapping of exactly their size, mapped for the GPU. A
+ * compute queue also needs an area for its waves, whose size follows from the GPU. None of these can be unmapped before the
+ * queue is destroyed. A ring that is not executable is a violation: the kernel would accept it, and the engine could not fetch
+ * from it.
  */
 #include "kfd.h"
 
@@ -27,7 +27,7 @@ enum {
     MOST_PERCENT = 100,
     MOST_PRIORITY = 15,
     EOP_BYTES = 4096,
-    /* Of a compute unit, for each wave, and before the control stack. */
+    /* Sizes: of a compute unit, of each wave, and of the part before the control stack. */
     VECTOR_BYTES = 0x80000,
     SCALAR_BYTES = 0x4000,
     LOCAL_BYTES = 0x10000,
@@ -39,14 +39,14 @@ enum {
     DEBUG_BYTES = 32,
 };
 
-/* What the kernel finds behind an address. */
+/* The mapping at an address. */
 struct place {
     char *host;
     bool exact, executable;
-    bool svm; /* pages of the process's own, all of them for the GPU */
+    bool svm; /* registered pages of the process, all of them accessible by the GPU */
 };
 
-/* `bytes` from the begin of the page around an address: is that a mapping of its own? */
+/* Returns the mapping at an address. It is `exact` if it begins at the page of the address and has exactly `bytes`. */
 static struct place look(uint32_t node, uint64_t at, uint64_t bytes)
 {
     struct place place = {.host = NULL};
@@ -77,7 +77,7 @@ static uint64_t round_up(uint64_t bytes, uint64_t to)
     return (bytes + to - 1) / to * to;
 }
 
-/* Where the waves of a compute queue are saved: its size follows from the GPU. */
+/* Checks the area to which the waves of a compute queue are saved. Its size follows from the GPU. */
 static bool has_save_area(uint32_t node, const struct kfd_create_queue *args)
 {
     const struct emu_persona *persona = emu_config()->persona;
@@ -105,7 +105,7 @@ static bool has_eop(uint32_t node, const struct kfd_create_queue *args)
     return args->eop_bytes == EOP_BYTES && is_exact(&eop, "EOP buffer", args->eop, EOP_BYTES);
 }
 
-/* The thunk's name for the kernel's type, or 0. */
+/* Returns the thunk's number for a type of the kernel, or 0. */
 static enum emu_queue_type type_of(uint32_t type)
 {
     switch (type) {
@@ -122,7 +122,8 @@ static enum emu_queue_type type_of(uint32_t type)
     }
 }
 
-/* What is said of the ring, and the queue's share: the other bits of a percentage are for queues that nobody has here. */
+/* Checks the size of the ring, and the share of the queue. The upper bits of the percentage are for queues that this node does
+ * not have. */
 static bool is_ring(uint32_t bytes, uint32_t percentage, uint32_t priority)
 {
     return (percentage & 0xff) <= MOST_PERCENT && priority <= MOST_PRIORITY && (bytes & (bytes - 1)) == 0;
@@ -200,7 +201,7 @@ int emu_kfd_update_queue(const struct kfd_update_queue *args)
     return emu_queue_update((int)args->id, args->ring, args->ring_bytes, args->percentage & 0xff) ? 0 : EINVAL;
 }
 
-/* All compute units are one here. */
+/* Only checked, because compute units are not modelled. */
 int emu_kfd_set_cu_mask(const struct kfd_set_cu_mask *args)
 {
     if (args->n_bits == 0 || args->n_bits % 32 != 0)

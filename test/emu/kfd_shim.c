@@ -1,9 +1,9 @@
 /*
- * Preloaded where the node is emulated: stands in front of /dev/kfd, which rocminfo opens before it uses any library, and by
- * which queues can be made without the thunk.
+ * Preloaded at the thunk's door: replaces /dev/kfd, which rocminfo opens before it uses any library, and with which queues can
+ * be created without the thunk.
  *
- * The file is an empty one in memory, known by its name. Calls on it go to the emulated thunk (kfd.c), if that is loaded: no
- * runtime, no address space.
+ * The open file is an empty memfd with a special name. Calls on it go to the emulated thunk (kfd.c) if it is loaded. Without a
+ * runtime there is no address space, so they would fail anyway.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define NAME   "emu-dev-kfd"
 
-/* Offsets of doorbells begin with these bits; none of a file does. */
+/* Offsets of doorbells have these bits. Offsets of other files do not. */
 #define DOORBELLS (3ull << 62)
 
 typedef int open_fn(const char *path, int flags, ...);
@@ -50,7 +50,7 @@ static bool is_open_device(int fd)
     return strstr(name, "memfd:" NAME) != NULL;
 }
 
-/* A function of the emulated thunk; the runtime may have loaded it for itself alone. */
+/* Returns a function of the emulated thunk, which the runtime may have loaded with RTLD_LOCAL. */
 static void *of_thunk(const char *name)
 {
     void *library = dlopen("libhsakmt.so.1", RTLD_NOW | RTLD_NOLOAD);

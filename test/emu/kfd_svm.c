@@ -1,10 +1,10 @@
 /*
- * Memory of the process's own that GPUs reach by its own addresses, because attributes say so; see kfd.h. That is how ROCr
- * from 6.0 on registers host memory.
+ * Memory of the process that GPUs access at the process's own addresses, by attributes (SVM); see kfd.h. ROCr from 6.0 on
+ * registers host memory in this way.
  *
- * Only who may access it is modelled. No page migrates, and none is replayed: what was not made accessible faults. A call
- * splits the ranges at its ends, covers what lies between, and joins what is then the same again. Ranges stay when the
- * process gives their addresses back, until somebody else wants these.
+ * Only access rights are modelled. Pages do not migrate, and faulted accesses are not retried: an access without the attribute
+ * faults. A call splits the ranges at its two ends, changes the ranges in between, and joins neighbours that have become equal.
+ * Ranges remain after the process has unmapped their addresses, until new memory gets these addresses.
  */
 #include "kfd.h"
 
@@ -41,7 +41,7 @@ static bool split_at(uint64_t at)
     return !range || !range->svm || range->va == at || emu_vm_split(range, at);
 }
 
-/* Makes all of it ranges of this kind; there is no other memory. False without memory. */
+/* Fills the gaps between `start` and `end` with ranges of this kind. There is no other memory there. False: no memory. */
 static bool cover(uint64_t start, uint64_t end)
 {
     if (!split_at(start) || !split_at(end))
@@ -70,7 +70,7 @@ static bool same(const struct emu_range *one, const struct emu_range *other)
     return is;
 }
 
-/* Joins the range at an address with the one before it. */
+/* Joins the range that begins at `at` with the one before it, if they are equal. */
 static void join_at(uint64_t at)
 {
     struct emu_range *second = emu_vm_find(at), *first = emu_vm_find(at - 1);
@@ -101,7 +101,7 @@ static void set_one(struct emu_range *range, const struct kfd_svm_attribute *att
     case CLEAR_FLAGS:
         range->flags &= ~attribute->value;
         break;
-    default: /* where the pages are is not modelled */
+    default: /* the location of pages is not modelled */
         break;
     }
     range->read_only = (range->flags & READ_ONLY) != 0;
@@ -126,7 +126,7 @@ static int set(const struct kfd_svm *args)
     return 0;
 }
 
-/* What is true for all of it. */
+/* Returns the attributes that are equal for the whole range. */
 static int get(struct kfd_svm *args)
 {
     uint64_t end = args->start + args->bytes;
@@ -188,7 +188,7 @@ static bool is_attribute(const struct kfd_svm_attribute *attribute)
     }
 }
 
-/* The process has these addresses, and they are not memory that the driver has allocated or registered. */
+/* Returns 0 if the process has mapped these addresses, and if no memory there was allocated or registered by the driver. */
 static int is_own(const struct kfd_svm *args)
 {
     if (msync((void *)(uintptr_t)args->start, args->bytes, MS_ASYNC))

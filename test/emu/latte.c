@@ -1,17 +1,17 @@
 /*
- * The commands of the DMA-Latte artifact: what its program asks of the thunk and of the engines, one process and one thread for
- * all GPUs. Written from its description of the variants; none of its code is here.
+ * The commands of the DMA-Latte artifact for the thunk and the engines, with one process and one thread for all GPUs. Written
+ * from the description of its variants; none of its code is here.
  *
- *   queues    of each GPU, in this order: one per host-facing engine, then one per engine of the links, by type and not by
- *             number, so that the n-th queue is on the n-th engine as long as nobody else has one
- *   memory    of a GPU for input and output, which the host does not map; pages of the host for signals and for what is
- *             checked, none of it pinned by a flag; each mapped for all GPUs after it has been mapped for its own
- *   command   [POLL of a trigger] data packets, then a signal, then the doorbell
+ *   queues    of each GPU: first one per host-facing engine, then one per engine of the links. They are created by type and not
+ *             by number, so the n-th queue is on the n-th engine as long as there are no other queues
+ *   memory    GPU memory for input and output, which the host does not map. Host memory for signals and for checked data,
+ *             without a flag that pins it. Each memory is mapped for its own GPU first, then for all GPUs
+ *   command   [POLL of a trigger,] data packets, a signal, then the doorbell
  *   signal    a FENCE; two, of the upper and then the lower word; or an ATOMIC that adds -1
  *   trigger   none; one word for all commands; or one for each
  *
- * Buffers are filled by the engines and copied to the host by engine 0, and every byte is compared. The map of engines is
- * that of the driver's files where each link has one of its own, else round robin over every second engine.
+ * Engines fill the buffers, engine 0 copies them to the host, and every byte is compared. The engine of each link is the one in
+ * the driver's files if each link has an engine of its own there. Otherwise links use every second engine, round robin.
  *
  * usage: latte ag pcpy|bcst|b2b | aa pcpy|swap|b2b | p2p latency, BYTES of one GPU's part, ROUNDS, SIGNAL 0|1|2, TRIGGER 0|1|2
  */
@@ -24,14 +24,14 @@
 
 enum { MAX = 8, ENGINES = 16, PAGE = 4096, HOST_ENGINES = 2, B2B_ENGINE = 8, FILL = 2 };
 
-/* Data packets to one or two GPUs, or to seven, one after the other. */
+/* Data packets to one, two or seven GPUs, one after the other. */
 struct command {
     int engine, count, to[MAX];
 };
 
 struct gpu {
     struct raw_queue queues[ENGINES];
-    int map[MAX]; /* the engine towards each GPU */
+    int map[MAX]; /* the engine for each GPU */
     struct command commands[MAX];
     int n_commands;
     char *in, *out, *host;
@@ -40,7 +40,7 @@ struct gpu {
 static struct gpu gpus[MAX];
 static int n_gpus, engines, rounds, signal_kind, triggers;
 static uint32_t bytes;
-static uint64_t *signals; /* of one round: those of all commands, then the triggers */
+static uint64_t *signals; /* of one round: the signals of all commands, then the triggers */
 
 static void *allocate(uint32_t node, size_t size, uint32_t mapped)
 {
@@ -87,7 +87,7 @@ static void put_atomic(struct raw_queue *queue, uint64_t *at)
     raw_put(queue, (uint32_t[]){10u | 47u << 25, (uint32_t)a, (uint32_t)(a >> 32), ~0u, ~0u, 0, 0, 0}, 8);
 }
 
-/* Until the low half of the word is 0, looking again for ever. */
+/* A POLL without a limit, until the lower half of the word is 0. */
 static void put_poll(struct raw_queue *queue, uint64_t *at)
 {
     uint64_t a = (uintptr_t)at;
@@ -116,7 +116,7 @@ static void set(uint64_t *at, uint64_t value)
     __atomic_store_n(at, value, __ATOMIC_RELEASE);
 }
 
-/* The engine that the driver's files recommend, if it is one alone. */
+/* Returns the engine that the driver's files recommend, if it is a single one. */
 static int recommended(int from, int to)
 {
     unsigned long mask = raw_recommended_engines(from, to);
@@ -143,7 +143,7 @@ static void add(int from, int engine, int count, const int *to)
     memcpy(command->to, to, (size_t)count * sizeof *to);
 }
 
-/* The peers by the engine that leads to them: the first alone, the others in pairs on the second one's engine. */
+/* Distributes the peers over engines: the first peer alone, the others in pairs, each on the engine of its second peer. */
 static void plan_broadcasts(int from)
 {
     int order[MAX], count = 0;
@@ -158,7 +158,7 @@ static void plan_broadcasts(int from)
         add(from, gpus[from].map[order[count - 1]], 1, &order[count - 1]);
 }
 
-/* Each pair once, by whichever comes first and has room. */
+/* Each pair of GPUs has one swap, by the first of the two that has room. */
 static void plan_swaps(void)
 {
     int pairs = n_gpus * (n_gpus - 1) / 2, most = (pairs + n_gpus - 1) / n_gpus;
@@ -203,7 +203,7 @@ static void finish_all(int engine)
         wait_for(&signals[i]);
 }
 
-/* Part j of GPU i is i * GPUs + j everywhere; of the output, only its own part is there already. */
+/* All words of part j of GPU i are i * GPUs + j. The output has only the own part at the begin. */
 static void fill(void)
 {
     for (int i = 0; i < n_gpus; i++)
@@ -281,7 +281,7 @@ static void round_of(const char *variant, int gather)
         wait_for(&signals[i]);
 }
 
-/* Copies from GPU 0 to GPU 1 between two time stamps, each on a line of its own. */
+/* Measures a copy from GPU 0 to GPU 1 by two time stamps, each in a cache line of its own. */
 static void latency(void)
 {
     struct stamp {

@@ -1,6 +1,6 @@
-# The emulated node. Each part is a list of its own, because its programs take different ones.
+# The emulated node. Each part has a list of its own, because programs use different parts.
 
-# Execution of SDMA packets: knows neither ROCm nor the rest of the node.
+# Execution of SDMA packets: uses neither ROCm nor the rest of the node.
 emu_sdma_sources = \
 	test/emu/lose.c \
 	test/emu/lose.h \
@@ -21,7 +21,7 @@ unit_helpers += $(emu_sdma_sources) \
 	test/emu/sdma_bench.c \
 	test/emu/sdma_bench.h
 
-# The driver: what a process may do. Knows neither ROCm nor the engines.
+# The driver, which checks what a process may do: uses neither ROCm nor the engines.
 emu_driver_sources = \
 	test/emu/clock.h \
 	test/emu/config.c \
@@ -83,9 +83,9 @@ emu_thunk_sources = \
 	test/emu/thunk_queue.c \
 	test/emu/topology.c \
 	test/emu/unsupported.c
-# And the kernel's.
+# The kernel's door.
 emu_kernel_sources = $(emu_render_sources) test/emu/node_shim.c
-# Loaded into programs as they are, and so not by libtool's rules.
+# Programs preload these libraries, so libtool's rules are not used.
 emu_plain_sources = test/emu/comgr_cache.c test/emu/kfd_shim.c test/emu/rocr_queues.c test/emu/wait_shim.c
 emu_maps = test/emu/libhsakmt.map test/emu/rocr_queues.map
 emu_raw_sources = test/emu/gather.c test/emu/latte.c test/emu/raw.c test/emu/raw.h test/emu/rules.c
@@ -119,10 +119,10 @@ emu_whole = -Wl,--whole-archive test/emu/.libs/libemu.a
 test/emu/libnode.so: test/emu/libemu.la test/emu/libemu_kernel.la test/emu/wait_shim.c
 	$(emu_so) $(srcdir)/test/emu/wait_shim.c $(emu_whole) test/emu/.libs/libemu_kernel.a -Wl,--no-whole-archive -Wl,-z,defs \
 	-pthread -ldl
-# An empty library whose name is the real one's path: what is linked with it asks the loader for that path.
+# An empty library whose soname is the path of the real one. A library that is linked with it makes the loader load that path.
 test/emu/comgr/libreal.so: Makefile
 	$(emu_so) -x c /dev/null -Wl,-soname,$(EMU_COMGR)
-# With the versions of the real one, which programs that are linked with it ask for.
+# Has the symbol versions of the real library, which programs that are linked with that one require.
 test/emu/comgr/versions.map: Makefile
 	$(AM_V_GEN)mkdir -p $(@D) && { \
 	  echo "$$(readelf --dyn-syms -W $(EMU_COMGR) | sed -n 's/.* amd_comgr_do_action@@//p') { global: amd_comgr_do_action; local: *; };"; \
@@ -131,7 +131,7 @@ $(emu_comgr): test/emu/comgr_cache.c test/emu/comgr/libreal.so test/emu/comgr/ve
 	$(emu_so) $< -fvisibility=default -Wl,-soname,libdma_comgr_cache.so -Wl,--version-script=test/emu/comgr/versions.map \
 	-Wl,--no-as-needed test/emu/comgr/libreal.so -ldl && mkdir -p $(@D)/cache
 
-# In place of the library that ROCm 5.2 has, and programs that use it themselves.
+# The library that replaces the thunk of ROCm 5.2, and programs that use the thunk directly.
 if HAVE_EMU_THUNK
 emu_thunk = test/emu/thunk/libhsakmt.so.1
 emu_built += $(emu_thunk) test/emu/libkfd_shim.so test/emu/rocr/libhsa-runtime64.so.1
@@ -164,6 +164,6 @@ test/emu/rocr/libhsa-runtime64.so.1: test/emu/rocr_queues.c test/emu/rocr_queues
 	-Wl,--no-as-needed test/emu/rocr/libreal.so $(emu_thunk) -ldl -pthread
 endif
 
-# What ./with-build --gpus needs.
+# The files that ./with-build --gpus needs.
 emu_node_parts = $(emu_built) test/emu/emu_tree$(EXEEXT)
 endif

@@ -1,4 +1,4 @@
-/* Signs of life that get lost; see lose.h. */
+/* Lost signals; see lose.h. */
 #include "lose.h"
 
 #include <stdlib.h>
@@ -17,7 +17,8 @@ const char *emu_lose_how_word(emu_lose_how_t how)
     return hows[how];
 }
 
-/* Bits from `first` on of the word that begins the text, or of all for "any"; 0: no such word. */
+/* Returns a bit for the word that begins the text: bit `first` + its index in `words`, or the bits of all words for "any". 0:
+ * no such word. */
 static unsigned bits(const char *text, size_t length, const char *const *words, int first, int n)
 {
     unsigned mask = 0;
@@ -30,7 +31,7 @@ static unsigned bits(const char *text, size_t length, const char *const *words, 
     return mask;
 }
 
-/* Reads one rule; the text behind it, or NULL. */
+/* Reads one rule and returns the text after it, or NULL. */
 static const char *read_rule(const char *text, emu_lose_rule_t *rule)
 {
     size_t how = strcspn(text, "-"), what;
@@ -103,7 +104,7 @@ emu_lose_how_t emu_lose(const emu_lose_rules_t *rules, emu_lose_t *state, emu_lo
         return EMU_LOSE_NOT;
     }
     n = ++state->count[what][gpu];
-    state->random ^= (uint64_t)gpu << 48; /* processes of one node differ */
+    state->random ^= (uint64_t)gpu << 48; /* processes that use different GPUs differ */
     for (unsigned i = 0; i < rules->n; i++) {
         const emu_lose_rule_t *rule = &rules->rule[i];
 

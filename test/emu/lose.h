@@ -1,12 +1,12 @@
 /*
- * Signs of life that get lost: which of them are dropped, come late, or come twice. Pure: who asks does what is answered.
+ * Decides which signals of queues and engines are dropped, late, or sent twice. These are pure functions: the caller does it.
  *
- * A rule is HOW-WHAT:WHEN[:GPU]. Several have commas between.
+ * A rule is HOW-WHAT:WHEN[:GPU]. Rules are separated by commas.
  *
  *     HOW    drop | late | twice | any
  *     WHAT   fence | trap | doorbell | read-pointer | any
- *     WHEN   N: the N-th of this kind on this GPU in this process, once;  1/M: each with a chance of one in M
- *     GPU    all, if it is not there
+ *     WHEN   N: only the N-th of this kind on this GPU in this process;  1/M: each with a probability of 1/M
+ *     GPU    default: all GPUs
  */
 #ifndef EMU_LOSE_H
 #define EMU_LOSE_H
@@ -30,25 +30,25 @@ typedef struct emu_lose_rule {
     unsigned what; /* bit masks */
     unsigned how;
     int gpu;         /* -1: all */
-    uint64_t nth;    /* 0: by chance */
-    uint64_t one_in; /* the chance */
+    uint64_t nth;    /* 0: at random */
+    uint64_t one_in; /* the probability is 1/one_in */
 } emu_lose_rule_t;
 
 typedef struct emu_lose_rules {
     unsigned n;
     emu_lose_rule_t rule[EMU_LOSE_RULES];
-    uint64_t late_ns; /* how late, at most */
+    uint64_t late_ns; /* the longest delay */
 } emu_lose_rules_t;
 
-/* What has been asked so far. */
+/* Counters and random numbers. */
 typedef struct emu_lose {
     uint64_t count[EMU_LOSE_KINDS][EMU_LOSE_GPUS];
     uint64_t random;
 } emu_lose_t;
 
-/* False: the text is no list of rules. NULL and "" are none. */
+/* Reads a list of rules; NULL and "" are an empty list. False: the text is not a list of rules. */
 bool emu_lose_read(const char *text, emu_lose_rules_t *rules);
-/* What happens to the next `what` of a GPU. *late_ns: by how much it, or its second time, is late. */
+/* Returns what happens to the next signal of this kind of a GPU. *late_ns: the delay of the signal, or of its second time. */
 emu_lose_how_t emu_lose(const emu_lose_rules_t *rules, emu_lose_t *state, emu_lose_what_t what, int gpu,
                         uint64_t *late_ns);
 const char *emu_lose_word(emu_lose_what_t what);   /* "fence" */

@@ -26,32 +26,32 @@
 
 enum {
     ENGINES = 16,
-    ENGINE_BUDGET = 32, /* pieces and packets of an engine at a time */
-    AQL_BUDGET = 16,    /* packets of a compute queue at a time */
-    SPINS = 20,         /* rounds without progress before the thread sleeps at all */
-    NAP_NS = 1000,      /* at first, then a little longer each time: what it oversleeps is a small part of the wait */
+    ENGINE_BUDGET = 32, /* pieces and packets of an engine per step */
+    AQL_BUDGET = 16,    /* packets of a compute queue per step */
+    SPINS = 20,         /* rounds without progress before the thread sleeps */
+    NAP_NS = 1000,      /* at first, then a little longer each time, so that the sleep is a small part of the wait */
     NAP_GROWTH = 16,
-    WAITING_NAP_NS = 500 * 1000, /* at most, while a queue waits for memory */
-    IDLE_NAP_NS = 1000 * 1000,   /* at most, while none has work */
+    WAITING_NAP_NS = 500 * 1000, /* the longest sleep while a queue waits for memory */
+    IDLE_NAP_NS = 1000 * 1000,   /* the longest sleep while no queue has work */
     PATH = 4096,
 };
 
 static struct {
     pthread_mutex_t lock;
-    atomic_int wanted; /* callers that want the lock; the thread lets them in */
+    atomic_int wanted; /* callers that wait for the lock, which the thread then leaves to them */
     bool started;
     emu_sdma_node_t *node;
     emu_sdma_engine_t *engines[EMU_MAX_GPUS][ENGINES];
     struct emu_queue *queues;
     char *past; /* statistics of destroyed queues */
     size_t past_bytes;
-    bool injected;           /* the fault that comes next was asked for */
-    bool dead[EMU_MAX_GPUS]; /* a hang that stays */
+    bool injected;           /* the next fault is injected */
+    bool dead[EMU_MAX_GPUS]; /* EMU_HANGS_STAY: a packet has hung there */
     struct emu_evict evict;
 } machine = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Between the thread and those who want it to look: each gets a number, and waits until a round that began later has found
- * nothing to do. */
+/* For emu_settle: a caller gets a number, and waits until the thread has finished a round that began later and found nothing to
+ * do. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t asked_of, answered_to;
@@ -70,7 +70,7 @@ void emu_machine_unlock(void)
     pthread_mutex_unlock(&machine.lock);
 }
 
-/* What the engines need of us: called in steps, with both locks held. */
+/* ---- the environment of the engines: called in steps, with both locks held ---- */
 
 static char *env_translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool write, emu_sdma_where_t *where)
 {
@@ -89,7 +89,8 @@ static char *env_translate(void *ctx, int gpu, uint64_t va, uint64_t bytes, bool
     return at;
 }
 
-/* An address that cannot be reached is a fault besides, and so left to that. */
+/* Reports a broken rule, and raises a fault that ends the process. For an invalid address, env_fault is called next and raises
+ * it. */
 static void env_report(void *ctx, emu_sdma_rule_t rule, const char *text)
 {
     (void)ctx;
@@ -133,7 +134,7 @@ static void env_reset(void *ctx, int gpu, int engine)
     emu_event_raise_reset();
 }
 
-/* The file that says so to the processes of the node. */
+/* The name of the file by which all processes of the node know that the GPU is dead. */
 static bool dead_path(int gpu, char path[PATH])
 {
     const struct emu_config *config = emu_config();
@@ -175,7 +176,7 @@ static emu_sdma_node_t *make_node(void)
     return emu_sdma_node_create(&emu_config()->sdma, &env);
 }
 
-/* The engine, made when its first queue is; NULL without memory. */
+/* Returns the engine, which is created with its first queue. NULL: no memory. */
 static emu_sdma_engine_t *engine_of(int gpu, int id)
 {
     if (!machine.node)
@@ -191,7 +192,7 @@ static emu_sdma_engine_t *engine_of(int gpu, int id)
     return *engine;
 }
 
-/* One round over everything. */
+/* One round over all engines and compute queues. */
 static enum emu_aql_state step(void)
 {
     emu_event_advance();
@@ -301,7 +302,7 @@ static void *run(void *unused)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* The thread blocks all signals, so that the program's own threads get them. */
 static bool start(void)
 {
     if (machine.started)

@@ -1,12 +1,13 @@
 /*
- * The running part of the node in this process: its engines and queues, and the one thread that moves them all.
+ * The engines and queues of this process, and the one thread that executes them.
  *
- * The thread goes round all engines and compute queues in their order of creation, giving each a bounded number of steps, so
- * that nothing waits for a queue that waits. It looks at doorbells in memory: ringing one takes no system call. When nothing
- * moves it sleeps, longer and longer; a queue that waits for memory keeps it from sleeping long. Who is about to wait for it
- * wakes it. It lives until the process ends, because runtimes never destroy their queues where HIP is used.
+ * The thread visits all engines and compute queues in the order of their creation. Each gets a bounded number of steps, so that
+ * no queue waits for one that is blocked. Doorbells are words in memory that the thread polls, so a doorbell needs no system
+ * call. If there is no progress, the thread sleeps, each time a little longer; the limit is lower while a queue waits for
+ * memory. Callers that are about to wait for it wake it. The thread runs until the process ends, because runtimes never destroy
+ * their queues if HIP is used.
  *
- * Order of locks: the machine's, then the memory table's, then the events'.
+ * Order of locks: machine, memory table, events.
  */
 #ifndef EMU_MACHINE_H
 #define EMU_MACHINE_H
@@ -23,33 +24,33 @@ struct emu_queue {
     int id;
     uint32_t node;
     int type;       /* queue.h */
-    char owner[32]; /* the library or program that created it */
+    char owner[32]; /* the library or program that has created it */
     int slot;       /* of an SDMA queue, else -1 */
     uint64_t *doorbell;
-    uint64_t *
-        pointers; /* a page of an SDMA queue's own: write pointer and, a line on, read pointer; NULL: its maker has them */
+    uint64_t *pointers;             /* a page with write pointer and read pointer; NULL: the creator has them */
     uint64_t *write, *read;         /* the pointers of an SDMA queue */
-    uint64_t held[EMU_QUEUE_HOLDS]; /* addresses of the ranges that it needs, 0: none */
+    uint64_t held[EMU_QUEUE_HOLDS]; /* addresses of ranges that cannot be unmapped before; 0: none */
     uint64_t ring, bytes;
-    bool stopped; /* a compute queue; an SDMA queue knows by itself */
+    bool stopped; /* only of a compute queue; an SDMA queue has a flag of its own */
     emu_sdma_queue_t *sdma;
     struct emu_aql aql;
 };
 
-/* All but the lock itself want it. */
+/* The callers of all other functions hold this lock. */
 void emu_machine_lock(void);
 void emu_machine_unlock(void);
 
-/* Takes a queue that is filled in but for `sdma`; for an SDMA queue, makes that. False without memory or if a rule is broken. */
+/* Adds a queue, in which all members except `sdma` are set; makes `sdma` for an SDMA queue. False: no memory, or a broken
+ * rule. */
 bool emu_machine_add(struct emu_queue *queue, uint64_t ring, uint64_t bytes);
 struct emu_queue *emu_machine_find(int id);
 bool emu_machine_any(void); /* queue */
 void emu_machine_remove(struct emu_queue *queue);
 
-/* The statistics of all queues there are and were; one "queue" line for each, then the lines of sdma.h. */
+/* Prints the statistics of all queues, also of destroyed ones: for each a line "queue", then the lines of sdma.h. */
 void emu_machine_print(FILE *to);
 
-/* At the end: queues that nobody destroyed are violations, but those of AMD's runtime. */
+/* At the end of the process: reports queues that exist as violations, except those of AMD's runtime. */
 void emu_machine_report_left(void);
 
 #endif

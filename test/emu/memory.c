@@ -18,7 +18,7 @@ uint64_t emu_memory_alignment(uint64_t bytes)
     return bytes >= 2 << 20 ? 2 << 20 : 64 << 10;
 }
 
-/* GPU memory and pinned host memory are files, so that they can be shared; scratch and pageable memory are not. */
+/* GPU memory and pinned host memory are memfds, so that they can be shared. Scratch and pageable memory are anonymous. */
 static struct emu_range *allocate(uint32_t node, uint64_t bytes, uint64_t alignment, HsaMemFlags flags)
 {
     if (flags.ui32.Scratch || (!emu_is_gpu(node) && !flags.ui32.NonPaged))

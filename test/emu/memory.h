@@ -1,13 +1,13 @@
-/* Memory calls of the thunk that the rest of the library needs, too. */
+/* Functions for memory that other files of the thunk's door use, too. */
 #ifndef EMU_MEMORY_H
 #define EMU_MEMORY_H
 
 #include "vm.h"
 
-/* Host memory that all GPUs may write to: the node's own. NULL if there is none. */
+/* Allocates host memory for the node itself, which all GPUs may write. NULL: no memory. */
 void *emu_memory_internal(uint64_t bytes);
 
-/* Large allocations are aligned as the runtime's allocator of fragments expects. */
+/* Returns the alignment of an allocation. For large ones it is what the runtime's allocator expects. */
 uint64_t emu_memory_alignment(uint64_t bytes);
 
 #endif

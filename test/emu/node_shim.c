@@ -1,15 +1,15 @@
 /*
- * The kernel's door: preloaded, with the whole node in this library, where ROCm's own thunk is to run, whether it is a library
- * (libhsakmt.so.1) or a part of ROCr. What ROCm does with the driver goes through here:
+ * The kernel's door. This library is preloaded and contains the whole node. ROCm's own thunk runs, which is a library
+ * (libhsakmt.so.1) or a part of ROCr. Accesses of ROCm to the driver are redirected:
  *
- *     /dev/kfd                            a file of file.h; its calls go to kfd.c
- *     /dev/dri/renderD128, ...            the same, to render.c; mappings of memory are of the files behind it
+ *     /dev/kfd                            a file of file.h; calls go to kfd.c
+ *     /dev/dri/renderD128, ...            a file of file.h; calls go to render.c, and mmap maps the memfd of the memory
  *     /sys/devices/virtual/kfd/kfd/topology, /sys/class/kfd/kfd/topology
  *                                         the folder EMU_SYSFS
- *     /sys/dev/char/226:N                 the folder drm/226:N beside it
- *     /sys/module/amdgpu                  the folder amdgpu beside it, by which rocminfo sees that there is a driver
+ *     /sys/dev/char/226:N                 the folder drm/226:N beside EMU_SYSFS
+ *     /sys/module/amdgpu                  the folder amdgpu beside EMU_SYSFS, by which rocminfo sees that there is a driver
  *
- * All else is left to the C library. What the driver keeps from a process (hide.h) is there and cannot be read.
+ * The C library serves all other files. Files of hidden GPUs (hide.h) exist and cannot be read.
  */
 #include "config.h"
 #include "exports.h"
@@ -39,7 +39,7 @@
 #define DRI      "/dev/dri/renderD"
 #define NEXT(fn) ((__typeof__(&fn))dlsym(RTLD_NEXT, #fn))
 
-/* Plain files have no offsets that large. */
+/* Offsets of other files are smaller. */
 #define OURS_FROM (1ull << 45)
 
 enum { NONE = EMU_FILE_NONE, DRIVER = EMU_FILE_DRIVER };
@@ -53,7 +53,7 @@ static const struct {
     {"/sys/module/amdgpu", "/../amdgpu"},
 };
 
-/* Where a path leads: itself, or into the node's folders. */
+/* Returns the path, or its replacement in the node's folders. */
 static const char *redirect(const char *path, char *room)
 {
     const char *folder = getenv("EMU_SYSFS");
@@ -88,7 +88,7 @@ static int open_device(int device, int flags)
     return emu_file_open(device, flags);
 }
 
-/* Files of ours are served here, others by the function that comes next. */
+/* Opens the node's files; other files are opened by the next function of this name. */
 #define OPEN(name, parameters, ...)                                                                                    \
     EXPORT int name parameters                                                                                         \
     {                                                                                                                  \
@@ -174,7 +174,7 @@ EXPORT ssize_t readlink(const char *path, char *buffer, size_t bytes)
     return NEXT(readlink)(redirect(path, room), buffer, bytes);
 }
 
-/* A device's file is a character device to those who ask. */
+/* stat reports the files of devices as character devices. */
 #define DRESS(file, device)                                                                                            \
     do {                                                                                                               \
         (file)->st_mode = S_IFCHR | 0666;                                                                              \

@@ -1,10 +1,11 @@
-/* The table of machines; see persona.h. */
+/* The table of GPU types; see persona.h. */
 #include "persona.h"
 
 #include <stddef.h>
 #include <string.h>
 
-/* The kernel's table for eight MI300X in one hive: row from, column to; not symmetric. Only even engines serve a link. */
+/* The kernel's table for eight MI300X in one hive: the row is the source, the column the destination. It is not symmetric. Only
+ * even engines serve a link. */
 static const uint8_t mi300x_recommended[8][8] = {
     {0, 14, 12, 2, 4, 8, 10, 6}, {14, 0, 2, 10, 8, 4, 6, 12}, {10, 2, 0, 12, 14, 6, 4, 8}, {2, 12, 10, 0, 6, 14, 8, 4},
     {4, 8, 14, 6, 0, 10, 12, 2}, {8, 4, 6, 14, 12, 0, 2, 10}, {10, 6, 4, 8, 12, 2, 0, 14}, {6, 12, 8, 4, 2, 10, 14, 0},
@@ -93,7 +94,7 @@ uint32_t emu_persona_location(const struct emu_persona *persona, int gpu)
     return (persona->first_bus + (uint32_t)gpu * persona->bus_step) << 8;
 }
 
-/* KFD's ids are hashes of what the GPU is: 16 bits, in no order. */
+/* KFD's ids are hashes of 16 bits, and so not in order. */
 uint32_t emu_persona_gpu_id(const struct emu_persona *persona, int gpu)
 {
     return ((uint32_t)persona->device_id << 3 | (uint32_t)gpu) * 2654435761u >> 16;
@@ -104,7 +105,8 @@ uint64_t emu_persona_unique_id(const struct emu_persona *persona, int gpu)
     return 0xe3a1c0de00000000ull | (uint64_t)persona->device_id << 8 | (uint64_t)gpu;
 }
 
-/* The rule of the kernel: single engines only in a full hive of a machine it has a table for, else all of the pool. */
+/* As in the kernel: a single engine only in a full hive of a type for which the kernel has a table, otherwise all engines of
+ * links. */
 uint32_t emu_persona_engine_mask(const struct emu_persona *persona, int gpus, int from, int to)
 {
     if (to < 0)

@@ -84,7 +84,7 @@ static void in_child(void)
     forked = true;
 }
 
-/* Every allocation holds a file, so there may be many. */
+/* Raises the limit of open files, because every allocation has one. */
 static void prepare(void)
 {
     struct rlimit limit;

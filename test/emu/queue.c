@@ -1,4 +1,4 @@
-/* Making queues; see queue.h. */
+/* Creates queues; see queue.h. */
 #include "queue.h"
 
 #include "config.h"
@@ -20,9 +20,9 @@ static struct {
     int fd;
     uint64_t *page;
     bool used[DOORBELLS];
-} doorbells; /* under the machine's lock */
+} doorbells; /* with the machine's lock */
 
-static int next_id = 1, created; /* the same */
+static int next_id = 1, created; /* with the machine's lock */
 
 static void *map_doorbells(void *at)
 {
@@ -34,7 +34,7 @@ static void *map_doorbells(void *at)
     return page;
 }
 
-/* A file, so that they can be mapped once more; a child has none. */
+/* Doorbells are in a memfd, so that they can be mapped several times. A child does not inherit the mapping. */
 static bool have_doorbells(void)
 {
     if (doorbells.page)
@@ -76,7 +76,7 @@ static void give_doorbell(const uint64_t *doorbell)
         doorbells.used[doorbell - doorbells.page] = false;
 }
 
-/* The driver makes such queues. They never run. */
+/* The driver creates queues on engines that are fused off, and these never run. */
 static bool on_missing(const struct emu_queue *queue)
 {
     int engine = emu_slot_engine(queue->slot);
@@ -87,7 +87,7 @@ static bool on_missing(const struct emu_queue *queue)
     return missing;
 }
 
-/* A compute queue needs none. */
+/* Takes a slot for an SDMA queue. A compute queue needs none. */
 static bool take_slot(struct emu_queue *queue, uint32_t engine)
 {
     const struct emu_persona *persona = emu_config()->persona;
@@ -107,7 +107,8 @@ static bool take_slot(struct emu_queue *queue, uint32_t engine)
         if (engine >= persona->host_engines + persona->xgmi_engines)
             return false;
     }
-    /* AMD's runtime gets queues that run, also where it names an engine that is missing: how it does without is not known. */
+    /* AMD's runtime always gets a queue that runs, also if it names an engine that is fused off. What it does on hardware is
+     * not known. */
     if (wanted >= 0 && emu_process_is_runtime(queue->owner) && persona->missing >> wanted & 1)
         wanted = EMU_ANY_ENGINE;
     queue->slot = emu_slot_take(emu_gpu_of(queue->node), xgmi, wanted,
@@ -117,7 +118,7 @@ static bool take_slot(struct emu_queue *queue, uint32_t engine)
     return queue->slot >= 0 && !on_missing(queue);
 }
 
-/* A queue's page of pointers goes with it, so that a late access to them ends the process. */
+/* The page of pointers is unmapped with the queue, so that a late access to them ends the process. */
 static bool take_pages(struct emu_queue *queue, const struct emu_queue_wish *wish)
 {
     queue->doorbell = take_doorbell();
@@ -145,7 +146,7 @@ static bool take_pages(struct emu_queue *queue, const struct emu_queue_wish *wis
     return true;
 }
 
-/* Gives back what a queue has, and the queue. */
+/* Frees a queue and all that it has. */
 static void drop(struct emu_queue *queue)
 {
     if (queue->slot >= 0)

@@ -1,8 +1,9 @@
 /*
- * Making queues, for both doors of the node.
+ * Creates queues, for both doors of the node.
  *
- * A queue's doorbell is in one range for all GPUs of a process. A ring that nobody may take away while there is the queue, its
- * pages of pointers and what else the kernel wants are counted in their ranges (vm.h): `held`.
+ * All doorbells of a process are in one range of memory. The ring of a queue, its pages of pointers and the other buffers that
+ * the kernel requires cannot be unmapped as long as the queue exists: `held` has the addresses of their ranges, in which the
+ * queue is counted (vm.h).
  */
 #ifndef EMU_QUEUE_H
 #define EMU_QUEUE_H
@@ -10,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* As the thunk numbers them. */
+/* The numbers of the thunk. */
 enum emu_queue_type { EMU_QUEUE_SDMA = 2, EMU_QUEUE_SDMA_XGMI = 5, EMU_QUEUE_BY_ENGINE = 6, EMU_QUEUE_AQL = 21 };
 
 enum { EMU_DOORBELL_BYTES = 8192, EMU_QUEUE_HOLDS = 5 };
@@ -20,31 +21,31 @@ struct emu_queue_wish {
     uint32_t node;
     enum emu_queue_type type;
     uint32_t engine; /* of a queue by engine */
-    uint64_t ring;   /* as the GPU sees it */
-    char *ring_host; /* and as we do */
+    uint64_t ring;   /* address of the GPU */
+    char *ring_host; /* address of the host */
     uint64_t bytes;
-    uint64_t *write, *read;         /* NULL: the queue gets a page of pointers; a compute queue has them always */
+    uint64_t *write, *read;         /* NULL: the queue gets a page of pointers. Not NULL for a compute queue */
     uint64_t held[EMU_QUEUE_HOLDS]; /* addresses of ranges, 0: none */
 };
 
 struct emu_queue_made {
     int id;
     uint64_t *write, *read, *doorbell;
-    uint32_t doorbell_offset; /* in the range of them */
+    uint32_t doorbell_offset; /* in the range of doorbells */
 };
 
-/* False: there is no room on the engines, no memory, or it was asked for. */
+/* False: there is no room on the engines, no memory, or the failure is injected. */
 bool emu_queue_create(const struct emu_queue_wish *wish, struct emu_queue_made *made);
 /* False: there is no such queue. */
 bool emu_queue_destroy(int id);
 bool emu_queue_exists(int id);
-/* Whether there is one at all. */
+/* Returns whether there are queues. */
 bool emu_queue_any(void);
-/* The driver's call: a queue without a ring or a share of the engine stands still until it has both again. Shares are not
- * modelled otherwise, nor is another ring, which is refused. False: no such queue, or it is refused. */
+/* The driver's call. A queue without a ring, or with a share of 0, stops until it has both again. Other shares have no effect.
+ * A new ring is refused. False: no such queue, or refused. */
 bool emu_queue_update(int id, uint64_t ring, uint64_t bytes, uint32_t percentage);
 
-/* One more mapping of the doorbells, which is the caller's to unmap, at an address or anywhere; or NULL. */
+/* Maps the doorbells once more, at `at` or anywhere. The caller must unmap them. NULL: failure. */
 void *emu_queue_map_doorbells(void *at);
 
 #endif

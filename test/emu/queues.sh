@@ -1,15 +1,17 @@
 #!/bin/bash
-# queues.sh: where the sdma engine's queues come from (docs/dev/hardware.md), with collectives in device memory on the emulated node:
-# ROCr's interface, the kernel's, the thunk, what each is given, what is said when there are none, and children of the processes.
+# queues.sh: tests the providers of the sdma engine's queues (docs/dev/hardware.md) with collectives in device memory on the
+# emulated
+# node: ROCr's interface, the kernel's and the thunk; the types of the queues; messages if there are none; forked children.
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
 stands_at thunk || skip 'ROCm has no thunk here that the emulated node knows how to replace'
 bin=$build/test/emu
-export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll=dma # of jobs within a job
+# In the environment, because some commands start jobs themselves.
+export OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_coll=dma
 
-# collectives GPUS PERSONA [NAME=VALUE...] [-- ARGS...]: a rank per GPU, with these parameters. The data are right, nobody did
-# anything wrong on the node, and what was said is in $work/said.
+# collectives GPUS PERSONA [NAME=VALUE...] [-- ARGS...]: runs `collective` with a rank per GPU and these parameters. The data
+# are right, the node has no violation, and the output is in $work/said.
 collectives() {
     local gpus=$1 persona=$2 mca=()
     shift 2
@@ -23,13 +25,13 @@ collectives() {
     grep -q '^collective: data right$' "$work/said" && silent
 }
 
-# ours: how many queues of which type the component made: 2 host-facing, 5 link, 6 of a named engine
+# ours: prints how many queues of each type the component has created: 2 host-facing, 5 link, 6 on a given engine
 ours() {
     cat "$work"/stats/* | awk '$1 == "queue" && $10 == "mca_coll_dma.so" { print $8 }' | sort | uniq -c |
         awk '{ printf "%s%s:%s", sep, $2, $1; sep = " " }'
 }
 
-# made TYPES CMD...: CMD succeeds, and the component made these queues and destroyed them all
+# made TYPES CMD...: CMD succeeds, and the component has created these queues and destroyed all of them
 made() {
     local wanted=$1
     shift
@@ -38,26 +40,27 @@ made() {
     [[ $(ours) =~ ^$wanted$ ]] && ! cat "$work"/stats/* | grep 'owner mca_coll_dma.so open$'
 }
 
-# but PATTERN CMD...: CMD succeeds, and somebody said this
+# but PATTERN CMD...: CMD succeeds, and the output has this pattern
 but() {
     local pattern=$1
     shift
     "$@" && grep -Eq -e "$pattern" "$work/said"
 }
 
-# come_and_go QUEUES: buffers that come and go: none is refused because of one that was there before, and the engines serve all.
+# come_and_go QUEUES: buffers are freed and allocated again: none is refused because of an earlier one, and the engines serve
+# all
 come_and_go() {
     collectives 3 mi250x queues="$1" -- free && ! grep -E 'cannot be opened|goes through the host' "$work/said"
 }
 
-# Each link's queue is on the engine that the kernel recommends for it.
+# The queue of each link is on the engine that the kernel recommends for this link.
 on_recommended() {
     collectives 8 mi300x gpu_variant=pcpy "$@" && [ "$(cat "$work"/stats/* | awk '/ moved gpu[1-7]/ && $3 == 0 { print $5, $9 }' |
         sort -nu | tr '\n' ' ')" = '2 gpu3 4 gpu4 6 gpu7 8 gpu5 10 gpu6 12 gpu2 14 gpu1 ' ]
 }
 
-# recommended: of the component's queues and the other GPUs they have written to, how many pairs there are, and in how many
-# the engine is the one that the kernel recommends for the link
+# recommended: counts pairs of a queue of the component and another GPU to which it has written; prints their number, and how
+# many of them are on the engine that the kernel recommends for the link
 recommended() {
     local gpu engine peer mask of=0 on=0
     while read -r gpu engine peer; do
@@ -69,8 +72,8 @@ recommended() {
     echo "$on $of"
 }
 
-# shares LEAST PERCENT ARGS...: of at least so many pairs, such a share is on recommended engines. A broadcast writes to two
-# GPUs and is on the engine of one.
+# shares LEAST PERCENT ARGS...: there are at least LEAST such pairs, and PERCENT of them are on recommended engines. A broadcast
+# writes to two GPUs and is on the engine of one of them.
 shares() {
     local on of
     collectives 8 mi300x "${@:3}" || return 1
@@ -79,7 +82,8 @@ shares() {
     [ "$of" -ge "$1" ] && [ $((100 * on)) -ge $(($2 * of)) ]
 }
 
-# conditions: those of our queues, but for the four in the self-test of each of 4 processes
+# conditions: prints the number of COND_EXE packets in the component's queues, without the four in the self-test of each of 4
+# processes
 conditions() {
     echo $(($(packets cond-exe) - 4 * 4))
 }
@@ -89,23 +93,24 @@ armed() {
     collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" -gt 0 ]
 }
 
-# not_armed ARGS...: none does
+# not_armed ARGS...: no program waits in a queue before its start
 not_armed() {
     collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" = 0 ]
 }
 
-# The same above a ROCr that makes DMA queues itself.
+# The same checks with a ROCr that has DMA queues for applications.
 newer() {
     with EMU_ROCR_MINOR=31 "$@"
 }
 
-# passes_over PART REASON: the kernel refuses this, and the thunk's queues are used instead. Each process says why.
+# passes_over PART REASON: the kernel refuses PART, so the component uses the thunk's queues. Each process reports the reason.
 passes_over() {
     with EMU_KFD_REFUSES="$1" made '2:[0-9]+ 5:[0-9]+' collectives 4 mi300x verbose=2 &&
         [ "$(grep -c "is served by the engine sdma: queues from thunk (kfd: $2)" "$work/said")" = 4 ]
 }
 
-# dies QUEUES: jobs that are killed while their queues wait take none with them: more of them, on one node, than an engine has queues.
+# dies QUEUES: no queue is lost when jobs are killed while their queues wait: more such jobs, on one node, than an engine has
+# queues
 dies() {
     # shellcheck disable=SC2016
     timeout --kill-after=5 $((60 * patience)) "$root/with-build" --build "$build" --gpus 2 bash -c '
@@ -117,14 +122,14 @@ dies() {
     grep -q '^collective: data right$' "$work/said" && grep -q 'served by the engine sdma' "$work/said"
 }
 
-# with NAME=VALUE CMD...: in this environment
+# with NAME=VALUE CMD...: runs CMD in this environment
 with() {
     local -x "$1"
     shift
     "$@"
 }
 
-# even NAME=VALUE...: where engines with odd numbers are fused off, none of our queues is on one
+# even NAME=VALUE...: if engines with odd numbers are fused off, no queue of the component is on one
 even() {
     local odd
     collectives 4 mi308x "$@" || return 1
@@ -133,7 +138,7 @@ even() {
     [ "$odd" = 0 ] && [[ $(ours) =~ ^6:[0-9]+$ ]]
 }
 
-# without_polls ARGS...: where a POLL may end early, none of our queues has one, and none waits for a start
+# without_polls ARGS...: if a POLL may end early, no queue of the component has one, and none waits for a start
 without_polls() {
     collectives 4 mi100 "$@" || return 1
     echo "polls: $(packets poll), conditions: $(packets cond-exe), copies: $(packets copy)"
@@ -169,7 +174,7 @@ ok 'MI308X: no provider names engines' with EMU_KFD_MINOR=16 \
     but 'sdma does not serve device .: rocr: .*; thunk: it cannot name engines, and some are not there; kfd: it cannot' \
     collectives 2 mi308x verbose=2
 ok 'kfd: a kernel that cannot name engines' with EMU_KFD_MINOR=16 made '2:[0-9]+ 5:2' collectives 2 mi250x queues=kfd
-# The five parts of the self-test have one each.
+# Each of the five parts of the self-test has one.
 ok 'kfd: queues for one link alone, the others share' \
     with EMU_FAIL_QUEUE_AFTER=6 made '2:[0-9]+ 6:3' collectives 3 mi250x queues=kfd
 ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \

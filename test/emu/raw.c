@@ -1,4 +1,4 @@
-/* Straight use of the thunk; see raw.h. */
+/* Direct use of the thunk; see raw.h. */
 #include "raw.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 enum { PATIENCE = 20, MAX_NODES = 16, PAGE = 4096, READ = 64, DOORBELLS = 8192, KFD_BY_ENGINE = 4 };
 
-/* The argument of the kernel's call for a queue, as Linux has it from 1.17 on. */
+/* The argument of the kernel's call for a queue, from version 1.17 of the interface on. */
 struct kfd_create {
     uint64_t ring, write, read, doorbell;
     uint32_t bytes, gpu_id, type, percentage, priority, id;
@@ -74,7 +74,7 @@ void *raw_allocate(uint32_t node, size_t bytes, uint32_t mapped)
     return memory;
 }
 
-/* The driver's name of a GPU, from KFD's files, where all of them can be read. */
+/* Returns the driver's id of a GPU from KFD's files, which must all be readable. */
 static uint32_t gpu_id_of(uint32_t node)
 {
     char path[PAGE];
@@ -87,7 +87,7 @@ static uint32_t gpu_id_of(uint32_t node)
     return id;
 }
 
-/* By the kernel's call, because the thunk has none for that. The doorbells stay mapped. */
+/* Creates a queue on a given engine by the kernel's call, because the thunk has no call for that. The doorbells stay mapped. */
 static HSAKMT_STATUS try_engine(struct raw_queue *queue, uint32_t node, uint32_t engine)
 {
     queue->pointers = raw_allocate(0, PAGE, node);
@@ -146,7 +146,7 @@ void raw_destroy(struct raw_queue *queue)
 void raw_put(struct raw_queue *queue, const uint32_t *packet, unsigned dwords)
 {
     uint64_t bytes = dwords * sizeof *packet, offset = queue->written % RAW_RING;
-    /* A packet must not run over the end: the rest is filled with NOPs. */
+    /* A packet must not cross the end of the ring: the rest is filled with NOPs. */
     uint64_t pad = offset + bytes > RAW_RING ? RAW_RING - offset : 0;
     while (queue->written + pad + bytes - *(volatile uint64_t *)queue->resource.Queue_read_ptr_aql >= RAW_RING)
         sched_yield();
@@ -176,7 +176,7 @@ void raw_fence(struct raw_queue *queue, void *at, uint32_t value)
     raw_put(queue, (uint32_t[]){5, low(at), high(at), value}, 4);
 }
 
-/* At least, memory, looking again for ever. */
+/* A POLL of memory for at least `least`, without a limit. */
 void raw_poll(struct raw_queue *queue, void *at, uint32_t least)
 {
     raw_put(queue, (uint32_t[]){8u | 5u << 28 | 1u << 31, low(at), high(at), least, ~0u, 4u | 0xfffu << 16}, 6);

@@ -1,7 +1,6 @@
 /*
- * For tests: memory and DMA queues straight from the thunk, or by engine from the kernel, as a component would use them, and the
- * few packets that tests write.
- * Whatever fails ends the program with a line that says what.
+ * For tests: memory and DMA queues directly from the thunk, or on a given engine from the kernel, as a component would use
+ * them, and a few packets. Every failure ends the program with a message.
  */
 #ifndef EMU_RAW_H
 #define EMU_RAW_H
@@ -14,24 +13,24 @@ enum { RAW_RING = 64 << 10, RAW_BY_ENGINE = 6, RAW_XGMI = HSA_QUEUE_SDMA_XGMI };
 
 struct raw_queue {
     HsaQueueResource resource;
-    char *ring, *pointers; /* pointers: of a queue by engine */
+    char *ring, *pointers; /* pointers: of a queue on a given engine */
     uint64_t written;
 };
 
 #define RAW_CHECK(call) raw_check((call), #call, __FILE__, __LINE__)
 void raw_check(HSAKMT_STATUS status, const char *call, const char *file, int line);
-/* The mask of engines that KFD's files have for the link between two GPUs; 0: there is none. */
+/* Returns the mask of engines that KFD's files recommend for the link between two GPUs; 0: there is no link. */
 unsigned long raw_recommended_engines(int from, int to);
 _Noreturn void raw_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Opens the thunk and returns the number of GPUs. A runtime's snapshot of the topology, if there is one, is left alone. */
+/* Opens the thunk and returns the number of GPUs. Does not acquire the topology if a runtime has done so. */
 int raw_open(void);
 
-/* Memory of a node, mapped for one GPU's node, or for all where that is 0. */
+/* Allocates memory on a node, mapped for the node `mapped`, or for all GPUs if `mapped` is 0. */
 void *raw_allocate(uint32_t node, size_t bytes, uint32_t mapped);
 void raw_map(void *memory, size_t bytes, uint32_t mapped);
 
-/* A queue with a ring of its own. The engine counts for RAW_BY_ENGINE only. */
+/* Creates a queue with a ring. `engine` is used only for RAW_BY_ENGINE. */
 HSAKMT_STATUS raw_try_queue(struct raw_queue *queue, uint32_t node, int type, uint32_t engine);
 void raw_queue(struct raw_queue *queue, uint32_t node, int type, uint32_t engine);
 void raw_destroy(struct raw_queue *queue);
@@ -42,7 +41,7 @@ void raw_fence(struct raw_queue *queue, void *at, uint32_t value);
 void raw_poll(struct raw_queue *queue, void *at, uint32_t least);
 void raw_ring(struct raw_queue *queue);
 
-/* Waits until a word has a value, for some seconds; false if it does not come to that. */
+/* Waits some seconds for a word to have a value. False: it does not. */
 int raw_wait(const void *at, uint32_t value);
 
 #endif

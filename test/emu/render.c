@@ -23,7 +23,7 @@ enum {
     GEM_MMAP = 0x41,
     INFO = 0x45,
     GEM_VA = 0x48,
-    ACCEL_WORKING = 0x00, /* what INFO asks for */
+    ACCEL_WORKING = 0x00, /* queries of INFO */
     RINGS = 0x03,
     READ_REGISTER = 0x15,
     DEVICE = 0x16,
@@ -54,7 +54,7 @@ struct gem {
 struct info {
     uint64_t answer;
     uint32_t bytes, query;
-    /* What a query takes besides follows. */
+    /* Followed by arguments of some queries. */
 };
 
 struct device {
@@ -107,7 +107,7 @@ static struct device device(void)
     };
 }
 
-/* As much of the answer as the asker has room for. */
+/* Copies as much of the answer as the caller has room for. */
 static int info(const struct info *args)
 {
     union {
@@ -121,7 +121,7 @@ static int info(const struct info *args)
     case DEVICE:
         answer.device = device();
         break;
-    /* No registers, and no rings of the driver's own. */
+    /* There are no registers and no rings of the driver. */
     case READ_REGISTER:
     case RINGS:
         break;

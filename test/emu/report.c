@@ -12,7 +12,7 @@
 
 enum { LINE = 512 };
 
-/* One write per line, into a file opened for appending: lines of several threads do not mix. */
+/* Writes a line by one call to a file that is opened for appending, so that lines of several threads do not mix. */
 static void write_line(const char *line)
 {
     const struct emu_config *config = emu_config();

@@ -1,12 +1,13 @@
 /*
- * libhsa-runtime64.so.1 as versions of August 2026 have it, with DMA queues for applications (EMU_ROCR_MINOR). Only the calls for
- * those are here; this library depends on the real one, where the loader finds all others. Its own name (soname) differs from
- * the real one's, or the loader would take it for that.
+ * Adds the DMA queues for applications of August 2026 to libhsa-runtime64.so.1 (EMU_ROCR_MINOR). This library has only these
+ * calls. It depends on the real library, where the loader finds all others. Its soname differs from that of the real library;
+ * otherwise the loader would not load the real one.
  *
- * As ROCr does, it has ring and pointers from the thunk, and queues on a given engine from the kernel. They count as queues of
- * the caller's. It never calls back for an error. Before version 1.31 there are no pointers to ask for.
+ * As in ROCr, ring and pointers come from the thunk, and queues on a given engine from the kernel. The caller counts as the
+ * owner of the queues. Errors are never reported by the callback. Before version 1.31 the call that returns the pointers does
+ * not exist.
  *
- * The descriptor is written down here once more, so that the component's own is not checked against itself.
+ * The descriptor is declared here independently of the component, so that a mistake in the component's declaration is noticed.
  */
 #include "thunk.h"
 
@@ -28,7 +29,7 @@
 
 enum {
     PAGE = 4096,
-    READ = 128, /* of the pointers in their page */
+    READ = 128, /* offsets of the pointers in their page */
     DOORBELLS = 8192,
     ENGINE_SDMA = 1,
     ANY_ENGINE = -1,
@@ -65,7 +66,7 @@ struct create {
 };
 
 struct queue {
-    hsa_queue_t queue; /* what the caller gets */
+    hsa_queue_t queue; /* the caller has its address */
     amd_signal_t signal;
     struct queue *next;
     uint32_t engine;
@@ -79,7 +80,7 @@ static uint32_t turn;
 
 static int minor;
 
-/* A value that makes no sense ends the process, as in config.c. */
+/* An invalid value ends the process, as in config.c. */
 __attribute__((constructor)) static void read_minor(void)
 {
     const char *text = getenv("EMU_ROCR_MINOR");
@@ -116,7 +117,7 @@ static void free_memory(void *memory, size_t bytes)
     }
 }
 
-/* 0 or an errno. */
+/* Returns 0 or an errno. */
 static int make(struct queue *q, const void *caller, uint32_t gpu_id)
 {
     struct create args = {.ring_base_address = (uintptr_t)q->queue.base_address,
@@ -128,7 +129,7 @@ static int make(struct queue *q, const void *caller, uint32_t gpu_id)
                           .queue_percentage = 100,
                           .queue_priority = PRIORITY,
                           .sdma_engine_id = q->engine};
-    static char *doorbells; /* one mapping is enough: they are in the same pages for all GPUs */
+    static char *doorbells; /* one mapping is enough, because it has the doorbells of all GPUs */
     int error = emu_kfd_ioctl(caller, _IOWR('K', 2, struct create), &args);
     if (error)
         return error;
@@ -224,7 +225,7 @@ EXPORT hsa_status_t hsa_amd_queue_create(hsa_agent_t agent, struct desc *descs, 
     return first;
 }
 
-/* With the lock: where a queue of ours is in the list, or NULL. */
+/* With the lock: returns the place of a queue in the list, or NULL if it is not a queue of this library. */
 static struct queue **find(const hsa_queue_t *queue)
 {
     struct queue **link = &queues;

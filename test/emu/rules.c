@@ -1,6 +1,6 @@
 /*
- * Programs that do one thing wrong, or meet one injected failure. Each runs in a process of its own: rules NAME; the exit status
- * is 0 if the node behaved as the driver would, and the log has the violation that emu.sh asks for.
+ * rules NAME: a program that breaks one rule or gets one injected failure. Each runs in a process of its own. The exit status
+ * is 0 if the node behaves as the driver. emu.sh looks for the violation in the log.
  */
 #include "raw.h"
 
@@ -23,7 +23,7 @@ static void expect(int held, const char *what)
 }
 #define EXPECT(condition) expect(condition, #condition)
 
-/* Queues one copy and a fence behind it; true if the fence came. Long enough for a loaded machine to find what is wrong. */
+/* Submits a copy and a fence. True: the fence was written. The timeout is long enough for a busy machine. */
 static int copy_ends(uint32_t node, void *to, const void *from)
 {
     struct raw_queue queue;
@@ -52,7 +52,7 @@ static void nothing_wrong(void)
     RAW_CHECK(hsaKmtFreeMemory(memory, BLOCK));
 }
 
-/* Register files of a compute unit, of which the thunk says the same for each GPU of these kinds. */
+/* The size of a compute unit's register file is the same for all GPUs that the node emulates. */
 static void registers(void)
 {
     HsaNodeProperties node;
@@ -125,7 +125,7 @@ static void ipc_imported(void)
     ipc_of(again, BLOCK);
 }
 
-/* The driver refuses this, also where the exporter has something else by now; it is nobody's mistake that it was faster. */
+/* The driver refuses to import freed memory, also if the exporter has new memory at the same address. This is no violation. */
 static void ipc_freed(void)
 {
     HsaSharedMemoryHandle handle;
@@ -137,7 +137,7 @@ static void ipc_freed(void)
     EXPECT(hsaKmtRegisterSharedHandle(&handle, &again, &bytes) != HSAKMT_STATUS_SUCCESS);
 }
 
-/* Nor this: what is open of the memory that was there before is in the way. */
+/* The node refuses an import while memory that was freed at the same address is still open. This is no violation. */
 static void ipc_stale(void)
 {
     HsaSharedMemoryHandle handle;
@@ -197,7 +197,7 @@ static void other_gpu(void)
     EXPECT(!copy_ends(2, raw_allocate(1, BLOCK, 1), raw_allocate(2, BLOCK, 2)));
 }
 
-/* On an MI300X, memory of other GPUs is for the engines of the links. */
+/* On an MI300X, only engines of links may copy memory of other GPUs. */
 static void host_facing(void)
 {
     struct raw_queue queue;
@@ -261,7 +261,7 @@ static void unknown_kernel(void)
         &(hsa_kernel_dispatch_packet_t){.header = HSA_PACKET_TYPE_KERNEL_DISPATCH, .kernel_object = (uintptr_t)object});
 }
 
-/* Not strict: a queue that is in a POLL goes without harm to us, but it is said. */
+/* If the node is not strict, a queue that is in a POLL can be destroyed, and the violation is reported. */
 static void destroy_in_poll(void)
 {
     struct raw_queue queue;
@@ -279,7 +279,7 @@ static void leak(void)
     raw_queue(&queue, 1, RAW_XGMI, 0);
 }
 
-/* A component that waits for faults learns of them and lives. */
+/* A component that waits for the event of faults gets it, and the process continues. */
 static void fault_event(void)
 {
     HsaEventDescriptor descriptor = {.EventType = HSA_EVENTTYPE_MEMORY, .NodeId = 1};
@@ -303,7 +303,7 @@ static void engine_reset(void)
     RAW_CHECK(hsaKmtWaitOnEvent(event, 5000));
 }
 
-/* On an MI308X: the driver gives engines in turn, and the second is not there. */
+/* On an MI308X, the driver assigns engines in turn, and the second one is fused off. */
 static void missing_engine(void)
 {
     struct raw_queue queue[2];
@@ -341,7 +341,7 @@ static void few_imports(void)
     EXPECT(hsaKmtRegisterSharedHandle(&handle, &again, &bytes) != HSAKMT_STATUS_SUCCESS);
 }
 
-/* Takes queues until there are none; how many. */
+/* Creates queues until the call fails, and returns their number. */
 static int take_all(uint32_t node)
 {
     struct raw_queue queue;
@@ -351,7 +351,8 @@ static int take_all(uint32_t node)
     return taken;
 }
 
-/* Eight queues per engine for all processes together; those of a killed one come back. The GPU has three engines. */
+/* All processes together have eight queues per engine. The queues of a killed process are free again. The GPU has three
+ * engines. */
 static void shared_engines(void)
 {
     int taken, pipes[2];
@@ -383,7 +384,7 @@ static HsaEvent *event_of(int manual)
     return event;
 }
 
-/* One that resets itself ends one wait, a manual one all of them; an engine's interrupt is a signal. */
+/* An event that resets itself ends one wait, a manual event all of them. An engine's interrupt signals an event. */
 static void events(void)
 {
     HsaEvent *automatic = event_of(0), *manual = event_of(1), *both[] = {automatic, manual};
@@ -409,7 +410,7 @@ static void events(void)
     RAW_CHECK(hsaKmtDestroyEvent(manual));
 }
 
-/* On demand, while queues run. */
+/* Statistics can be written while queues run. */
 static void statistics(void)
 {
     int (*dump)(const char *path) = (int (*)(const char *))dlsym(RTLD_DEFAULT, "emu_stats_dump");
@@ -439,7 +440,7 @@ static void statistics(void)
     raw_destroy(&queue);
 }
 
-/* Queues on an engine of one's choice: eight, and no more. */
+/* A given engine has eight queues. */
 static void by_engine(void)
 {
     struct raw_queue queue;
@@ -447,7 +448,7 @@ static void by_engine(void)
         raw_queue(&queue, 1, RAW_BY_ENGINE, 3);
     EXPECT(raw_try_queue(&queue, 1, RAW_BY_ENGINE, 3) != HSAKMT_STATUS_SUCCESS);
     raw_queue(&queue, 1, RAW_BY_ENGINE, 4);
-    EXPECT(raw_try_queue(&queue, 1, RAW_BY_ENGINE, 5) != HSAKMT_STATUS_SUCCESS); /* there are five engines */
+    EXPECT(raw_try_queue(&queue, 1, RAW_BY_ENGINE, 5) != HSAKMT_STATUS_SUCCESS); /* there are five engines, 0 to 4 */
 }
 
 static void update(struct raw_queue *queue, uint32_t percentage, void *ring, uint64_t bytes)
@@ -455,8 +456,8 @@ static void update(struct raw_queue *queue, uint32_t percentage, void *ring, uin
     RAW_CHECK(hsaKmtUpdateQueue(queue->resource.QueueId, percentage, HSA_QUEUE_PRIORITY_NORMAL, ring, bytes, NULL));
 }
 
-/* Without a ring, or without a share of its engine, a queue stands still; then it goes on without another doorbell. Another
- * ring is refused. */
+/* A queue stops without a ring or with a share of 0. When it has both again, it continues without a doorbell. Another ring is
+ * refused. */
 static void stopped(void)
 {
     struct raw_queue queue;
@@ -476,7 +477,7 @@ static void stopped(void)
     raw_destroy(&queue);
 }
 
-/* A child has none of its parent's node, and the parent is none the worse. */
+/* A child cannot use its parent's node, and the parent's queues are not disturbed. */
 static void forked(void)
 {
     nothing_wrong();

@@ -114,7 +114,7 @@ char *bench_at(bench_t *b, uint64_t va)
     emu_sdma_where_t where;
     char *host = translate(b, 0, va, 1, false, &where);
 
-    if (!host) { /* an assertion that holds has its price too, and this is called often */
+    if (!host) { /* an assertion on every call would be slow, because this is called often */
         ck_abort_msg("no memory at %#llx", (unsigned long long)va);
     }
     return host;

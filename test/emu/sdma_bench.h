@@ -1,5 +1,5 @@
 /*
- * A bench for the SDMA emulation: a node of four GPUs with nothing around them.
+ * A test bench for the SDMA emulation: a node of four GPUs, without the rest of the emulated node.
  *
  *   device address          memory
  *   BENCH_GPU(g)            256 KiB of GPU g, mapped for all
@@ -8,7 +8,7 @@
  *   BENCH_PRIVATE           4 KiB of GPU 0, mapped for GPU 0 alone
  *   BENCH_RING(i)           ring of queue i
  *
- * The clock moves on by `tick` at every look. Packets are built here from plain dwords.
+ * The clock advances by `tick` whenever it is read. Packets are built from plain dwords.
  */
 #ifndef EMU_SDMA_BENCH_H
 #define EMU_SDMA_BENCH_H
@@ -35,8 +35,8 @@ typedef struct bench_segment {
 typedef struct bench_queue {
     emu_sdma_engine_t *engine;
     emu_sdma_queue_t *queue;
-    uint64_t bytes, rptr, wptr, doorbell; /* the pointers as the engine sees them */
-    uint64_t written;                     /* where the next packet goes */
+    uint64_t bytes, rptr, wptr, doorbell; /* the words that the engine accesses */
+    uint64_t written;                     /* place of the next packet */
     char *ring;
 } bench_queue_t;
 
@@ -47,11 +47,11 @@ typedef struct bench {
     bench_queue_t queues[BENCH_QUEUES];
     uint64_t now, tick;
     unsigned reports[EMU_SDMA_RULES], reported, faults, resets, traps;
-    uint32_t trap; /* context of the last */
+    uint32_t trap; /* context of the last TRAP */
     char text[512];
 } bench_t;
 
-/* Ends the test when something cannot be had. Memory is random. */
+/* Makes the node. Ends the test on failure. The contents of memory are random. */
 void bench_begin(bench_t *b, const emu_sdma_config_t *config);
 void bench_end(bench_t *b);
 char *bench_at(bench_t *b, uint64_t va); /* host address */
@@ -60,10 +60,10 @@ uint32_t *bench_word(bench_t *b, uint64_t va);
 emu_sdma_engine_t *bench_engine(bench_t *b, int gpu, int id, emu_sdma_kind_t kind);
 /* Queue i, with a ring of its own, on an engine. */
 bench_queue_t *bench_queue(bench_t *b, unsigned i, emu_sdma_engine_t *engine, uint64_t bytes);
-/* Puts a packet into the ring, behind zero dwords if it would run over the end; stepping while there is no room. */
+/* Puts a packet into the ring, after zero dwords if it would cross the end. Steps the engine while there is no room. */
 void bench_put(bench_queue_t *q, const uint32_t *dw, unsigned n);
-void bench_ring(bench_queue_t *q); /* write pointer and doorbell */
-/* Steps until the engine is idle or dead, or has been blocked for `patience` steps. The last state. */
+void bench_ring(bench_queue_t *q); /* stores write pointer and doorbell */
+/* Steps until the engine is idle or dead, or was blocked for `patience` steps. Returns the last state. */
 emu_sdma_state_t bench_run(emu_sdma_engine_t *engine, unsigned patience);
 
 /* Packets. */

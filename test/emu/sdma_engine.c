@@ -1,8 +1,8 @@
 /*
- * Which queue has an engine, and for how long; and what is made and freed with it.
+ * Decides which queue has an engine, and creates and destroys engines and queues.
  *
- * A queue keeps its engine until it has nothing to do, or until its slice is over and another queue has something to do.
- * Waiting is no reason to leave: that is what a POLL costs its neighbours.
+ * A queue keeps its engine until it has nothing to do, or until its slice is over and another queue has work. A POLL that waits
+ * keeps the engine, too, at the cost of other queues.
  */
 #include "sdma_internal.h"
 
@@ -90,8 +90,8 @@ static void queue_remove(emu_sdma_queue_t *q)
     emu_sdma_queue_free(q);
 }
 
-/* A NOP that is fetched counts as ended: the read pointer has passed it, and no other sign of its end exists. An engine whose
- * queue is taken away ends what it has begun. */
+/* A NOP that was fetched counts as ended, because its only effect is that the read pointer moves. If the rule is lax, the
+ * engine completes operations under way. */
 void emu_sdma_queue_destroy(emu_sdma_queue_t *q)
 {
     uint64_t wptr = __atomic_load_n(q->ring.wptr, __ATOMIC_ACQUIRE);
@@ -139,7 +139,7 @@ void emu_sdma_engine_reset(emu_sdma_engine_t *engine)
     engine->node->env.reset(engine->node->env.ctx, engine->gpu, engine->id);
 }
 
-/* The next queue in turn that has something to do; the current one is the last in turn. False: none has. */
+/* Chooses the next queue in turn that has work; the current one is the last in turn. False: no queue has work. */
 static bool choose(emu_sdma_engine_t *engine, uint64_t now, unsigned *chosen)
 {
     for (unsigned i = 1; i <= engine->queues; i++) {
@@ -161,8 +161,8 @@ static emu_sdma_state_t at_rest(const emu_sdma_engine_t *engine)
     return engine->queues ? EMU_SDMA_DEAD : EMU_SDMA_IDLE;
 }
 
-/* One action of the queue that has the engine. The engine is given up when the queue has nothing to do, is dead, or
- * has had its slice, has no operation under way, and another one waits. */
+/* One action of the queue that has the engine. The queue loses the engine if it has nothing to do or is dead. It also loses the
+ * engine if its slice is over, no operation is under way, and another queue has work. */
 static emu_sdma_state_t action(emu_sdma_engine_t *engine, uint64_t now)
 {
     emu_sdma_queue_t *q = engine->queue[engine->current];

@@ -1,9 +1,9 @@
 /*
- * The packet at the head of a queue: what each kind does, and what it waits for.
+ * Executes the packet at the head of a queue.
  *
- * Only TRAP and ATOMIC stop the queue until the operations before them have ended. A FENCE is an operation itself, the only
- * one that waits for others. A POLL waits for its word and for nothing else: behind the POLL of a FENCE's word, what is
- * before the FENCE has ended.
+ * Only TRAP and ATOMIC stop the queue until the operations before them have ended. A FENCE is an operation itself, the only one
+ * that waits for others. A POLL waits only for its word. So after a POLL of a FENCE's word, all operations before the FENCE
+ * have ended.
  */
 #include "sdma_internal.h"
 
@@ -12,7 +12,7 @@
 /* One unit of a POLL's interval: about 16 clocks of the engine. */
 #define INTERVAL_NS 10
 
-/* The word that a packet is about, as part of no operation. */
+/* Returns the host address of a word that a packet accesses without an operation. */
 static void *word(emu_sdma_queue_t *q, uint64_t va, uint32_t bytes, bool write)
 {
     emu_sdma_access_t access = {.kind = q->head.kind, .at = q->head_at, .writes = 1u << SIDE_DST};
@@ -26,7 +26,7 @@ static void *word(emu_sdma_queue_t *q, uint64_t va, uint32_t bytes, bool write)
     return region->host;
 }
 
-/* Counts of a 100 MHz clock, or none if it is spoiled. */
+/* Writes the value of a 100 MHz clock, or nothing if the packet is spoiled. */
 static emu_sdma_state_t timestamp(emu_sdma_queue_t *q, uint64_t now)
 {
     uint64_t *to = word(q, q->head.dst[0].va, 8, true);
@@ -67,13 +67,13 @@ static bool holds(emu_sdma_func_t func, uint32_t value, uint32_t reference)
     return false;
 }
 
-/* Seen as signed numbers. */
+/* Maps signed order to unsigned order. */
 static uint32_t biased(uint32_t value)
 {
     return value ^ 0x80000000u;
 }
 
-/* The value that this look sees. False: the address cannot be read. */
+/* Reads the value of a POLL, which may be an old one. False: the address cannot be read. */
 static bool look(emu_sdma_queue_t *q, uint64_t now, uint32_t *value)
 {
     const emu_sdma_config_t *config = &emu_sdma_node_of(q)->config;
@@ -97,7 +97,8 @@ static bool look(emu_sdma_queue_t *q, uint64_t now, uint32_t *value)
     return true;
 }
 
-/* The word has been seen to be what a FENCE of this queue has written. */
+/* A POLL has read a word. If a FENCE of this queue has written it, later packets are in order with operations before the
+ * FENCE. */
 static void fence_seen(emu_sdma_queue_t *q)
 {
     for (uint64_t i = q->fences; i && q->fences - i < EMU_SDMA_FENCED; i--) {
@@ -136,7 +137,7 @@ static bool next_poll(emu_sdma_queue_t *q, emu_sdma_packet_t *packet, uint64_t *
         memcpy(dw, from, have < sizeof(dw) ? have : sizeof(dw));
         length = emu_sdma_packet_length(gen, dw, have / 4, &problem);
         if (!length || length > have / 4 || !emu_sdma_decode(q, dw, packet, &problem)) {
-            return false; /* complained of when it is fetched */
+            return false; /* is reported when it is fetched */
         }
         if (packet->kind == EMU_SDMA_POLL) {
             return true;
@@ -208,7 +209,7 @@ static emu_sdma_state_t poll(emu_sdma_queue_t *q, uint64_t now)
     return EMU_SDMA_BLOCKED;
 }
 
-/* Whether the packets from here on end exactly after `count` dwords, before the write pointer and the ring's end. */
+/* Returns whether a packet ends exactly `count` dwords after this place, before the write pointer and the end of the ring. */
 static bool cond_region(emu_sdma_queue_t *q, uint64_t count)
 {
     uint64_t offset = q->read & (q->ring.bytes - 1), done = 0;
@@ -280,7 +281,7 @@ static bool replace(void *at, unsigned width, uint64_t old, uint64_t value)
                : __atomic_compare_exchange_n((uint64_t *)at, &old, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* True when it is done: a loop of compare-and-swap is not until it has swapped. */
+/* Applies an ATOMIC. False: a loop of compare-and-swap has not swapped yet. */
 static bool apply(void *at, const emu_sdma_packet_t *p)
 {
     uint64_t comparand = p->width == 4 ? (uint32_t)p->comparand : p->comparand, old, value;
@@ -318,7 +319,7 @@ static emu_sdma_state_t atomic(emu_sdma_queue_t *q, uint64_t now)
     return EMU_SDMA_BLOCKED;
 }
 
-/* What stops the queue for everything before it. */
+/* TRAP and ATOMIC, which wait for all operations before them. */
 static emu_sdma_state_t drained(emu_sdma_queue_t *q, uint64_t now)
 {
     if (q->ops) {
@@ -356,7 +357,7 @@ emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now)
     case EMU_SDMA_TIMESTAMP:
         return timestamp(q, now);
     case EMU_SDMA_NOP:
-    case EMU_SDMA_HDP_FLUSH: /* host memory and device memory are the same here */
+    case EMU_SDMA_HDP_FLUSH: /* no effect: device memory is host memory on this node */
     case EMU_SDMA_PACKET_KINDS:
         return EMU_SDMA_PROGRESSED;
     default:

@@ -1,9 +1,9 @@
 /*
- * What the node loses on request: FENCEs, doorbells and read pointers of a queue that are dropped, late, or there twice.
+ * Injection: FENCEs, doorbells and read pointers of a queue that are dropped, late, or sent twice.
  *
- * What is late holds back what comes behind it of the same kind, as ordered writes do. What comes twice comes again behind
- * what has come meanwhile, and is old then: that is worse than hardware, whose bus orders writes.
- * A doorbell that is dropped is as it was before, so that the owner can ring again.
+ * A late signal delays later ones of the same kind, because writes are ordered. The second time of a signal comes after newer
+ * ones and so has an old value. That is worse than hardware, whose bus keeps the order. After a dropped doorbell, the queue
+ * still has the former value, so that the owner can ring the same doorbell again.
  */
 #include "sdma_internal.h"
 
@@ -21,7 +21,7 @@ static emu_lose_how_t lose(emu_sdma_queue_t *q, emu_lose_what_t what, uint64_t *
     return how;
 }
 
-/* Remembers what comes again. If too much is remembered, this does not. */
+/* Remembers a signal that is sent a second time. If there is no room, it is not sent again. */
 static void remember(emu_sdma_queue_t *q, emu_lose_what_t what, uint64_t at, uint64_t va, uint64_t value)
 {
     for (unsigned i = 0; i < EMU_SDMA_AGAIN; i++) {
@@ -33,7 +33,7 @@ static void remember(emu_sdma_queue_t *q, emu_lose_what_t what, uint64_t at, uin
     }
 }
 
-/* Its memory may be gone meanwhile. Hardware would fault; here nobody is to blame for that. */
+/* The memory may have been freed. Hardware would fault. This is not a fault here, because the program did nothing wrong. */
 static void write_again(emu_sdma_queue_t *q, const emu_sdma_again_t *again)
 {
     const emu_sdma_env_t *env = &emu_sdma_node_of(q)->env;

@@ -1,20 +1,20 @@
 /*
  * Operations: data packets under way, and FENCEs.
  *
- * An operation is cut into pieces of a random size, which are done in a random order. A piece is read into memory of
- * ours in one action and written in later ones, so that source and destination are touched at different moments, and
- * actions of different operations mix. A swap reads both sides of a piece, then writes them one after the other.
+ * An operation is divided into pieces of a random size, which are executed in a random order. A piece is read into a buffer in
+ * one action and written in later ones. So source and destination are accessed at different times, and actions of different
+ * operations mix. A swap reads both sides of a piece, then writes one side after the other.
  *
- * A FENCE writes its word when all operations before it have ended; what comes behind it does not wait for that.
+ * A FENCE writes its word when all operations before it have ended. Later packets do not wait for that.
  *
- * Every action translates its addresses anew: memory that is unmapped under an operation is a fault.
+ * Every action translates its addresses again, so it is a fault to unmap memory during an operation.
  */
 #include "sdma_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* An operation has about so many pieces, unless that makes them larger than a piece may be. */
+/* The approximate number of pieces of an operation, unless the pieces would be too large. */
 #define PIECES 64
 
 static bool add_side(emu_sdma_queue_t *q, emu_sdma_access_t *access, unsigned side, const emu_sdma_shape_t *shape,
@@ -44,7 +44,7 @@ static bool add_side(emu_sdma_queue_t *q, emu_sdma_access_t *access, unsigned si
     return true;
 }
 
-/* The sides of a packet, and that none of them overlap. */
+/* Finds the sides of a packet, and checks that they do not overlap. */
 static bool find_sides(emu_sdma_queue_t *q, emu_sdma_access_t *access)
 {
     enum { READ = 1, WRITE = 2 };
@@ -82,7 +82,7 @@ static uint64_t gcd(uint64_t a, uint64_t b)
     return a;
 }
 
-/* Size and order of the pieces. */
+/* Chooses size and order of the pieces. */
 static void cut(emu_sdma_queue_t *q, emu_sdma_op_t *op)
 {
     uint64_t most = emu_sdma_node_of(q)->config.piece, row = q->head.row_bytes, rows = q->head.rows * q->head.slices;
@@ -102,7 +102,7 @@ static void cut(emu_sdma_queue_t *q, emu_sdma_op_t *op)
     op->todo = 0;
 }
 
-/* WRITE carries its data in the ring, which may be overwritten once the packet is fetched. */
+/* Copies the data of a WRITE out of the ring, which may be overwritten after the packet was fetched. */
 static emu_sdma_state_t keep_payload(emu_sdma_queue_t *q, emu_sdma_op_t *op)
 {
     uint64_t offset = (q->head_at & (q->ring.bytes - 1)) + 16;
@@ -114,7 +114,7 @@ static emu_sdma_state_t keep_payload(emu_sdma_queue_t *q, emu_sdma_op_t *op)
     }
     op->payload = malloc(q->head.row_bytes);
     if (!op->payload) {
-        return EMU_SDMA_BLOCKED; /* tried again */
+        return EMU_SDMA_BLOCKED; /* the caller tries again */
     }
     memcpy(op->payload, from, q->head.row_bytes);
     return EMU_SDMA_PROGRESSED;
@@ -157,7 +157,7 @@ emu_sdma_state_t emu_sdma_op_begin(emu_sdma_queue_t *q, uint64_t now)
     return state;
 }
 
-/* The bytes of the piece at hand on one side. */
+/* Returns the host address of the current piece on one side. */
 static char *piece_at(emu_sdma_queue_t *q, const emu_sdma_op_t *op, unsigned side, bool write, uint64_t *offset,
                       uint32_t *bytes)
 {
@@ -242,7 +242,7 @@ static void op_end(emu_sdma_queue_t *q, unsigned index)
     op_remove(q, index);
 }
 
-/* What was written before is seen by whoever sees this. */
+/* Release: whoever reads this word sees everything that was written before. */
 static emu_sdma_state_t fence_write(emu_sdma_queue_t *q, unsigned index)
 {
     emu_sdma_access_t *access = &q->op[index]->access;
@@ -279,7 +279,7 @@ static bool may_advance(const emu_sdma_queue_t *q, unsigned index, uint64_t now)
     return op->ready <= now;
 }
 
-/* Reads the next piece, or writes one side of the piece at hand. */
+/* Reads the next piece, or writes one side of the current piece. */
 static emu_sdma_state_t op_action(emu_sdma_queue_t *q, unsigned index)
 {
     emu_sdma_op_t *op = q->op[index];

@@ -1,7 +1,7 @@
 /*
- * The decoder. One table says which packets there are, how long they are, which generation has them and which bits of
- * which dword may be set; what else a packet must keep to is in the function of its kind. Rules that may be lax (sdma.h) are
- * looked at last: a packet that breaks one of them has been taken apart whole.
+ * The decoder. A table has all packets, with their length, their generations, and the bits of each dword that may be set. The
+ * function of each kind checks the other rules. Rules that may be lax (sdma.h) are checked last, so that a packet that breaks
+ * one of them is completely decoded.
  */
 #include "sdma_packet.h"
 
@@ -19,17 +19,17 @@
 #define HDP_BIT       0x04000000u
 #define MEMORY_BIT    0x80000000u
 
-/* Largest transfers that are no power of two. */
+/* The sizes of the largest transfers, if they are not a power of two. */
 #define SWAP_MOST 0x3fffffe0u
 #define FILL_MOST 0x3fffe0u
 
 typedef struct layout {
     uint32_t opcode;       /* bits 15:0 of the first dword */
-    uint32_t select, when; /* further bits of it that tell packets of one opcode apart */
+    uint32_t select, when; /* further bits of it, which distinguish packets with one opcode */
     emu_sdma_packet_kind_t kind;
     unsigned gens;
     uint32_t dwords;
-    uint32_t may[EMU_SDMA_MAX_DWORDS]; /* the bits that have a meaning */
+    uint32_t may[EMU_SDMA_MAX_DWORDS]; /* the bits that may be set */
 } layout_t;
 
 static const layout_t layouts[] = {
@@ -60,7 +60,7 @@ static const layout_t layouts[] = {
     {OP(10, 0), 0, 0, EMU_SDMA_ATOMIC, ANY, 8, {OPCODE | 0xfe010000, ALL, ALL, ALL, ALL, ALL, ALL, 0x1fff}},
     {OP(11, 0), 0, 0, EMU_SDMA_FILL, ANY, 5, {OPCODE | 0xc0000000, ALL, ALL, ALL, ALL}},
     {OP(13, 2), 0, 0, EMU_SDMA_TIMESTAMP, ANY, 3, {OPCODE, ALL, ALL}},
-    /* Packets of later families only: cache control, 64-bit fence and poll, multicast. */
+    /* Packets of later GPU families: cache control, 64-bit fence and poll, multicast. */
     {.opcode = OP(17, 0)},
     {.opcode = OP(5, 2)},
     {.opcode = OP(8, 5)},
@@ -135,7 +135,7 @@ static uint32_t count_field(emu_sdma_gen_t gen)
     return gen == EMU_SDMA_GFX900 ? 0x3fffff : 0x3fffffff;
 }
 
-/* Counts are of bytes - 1, in a field of 22 or 30 bits. */
+/* The count is the number of bytes - 1, in a field of 22 or 30 bits. */
 static bool copy_bytes(emu_sdma_gen_t gen, uint32_t count, uint64_t most, emu_sdma_packet_t *p,
                        emu_sdma_problem_t *problem)
 {
@@ -176,7 +176,7 @@ static bool decode_swap(emu_sdma_gen_t gen, const uint32_t *dw, emu_sdma_packet_
                   p->dst[0].va, p->row_bytes);
 }
 
-/* One side of a rectangle: base, offsets in elements, pitches - 1 in elements. */
+/* Decodes one side of a rectangle: base, offsets in elements, pitches - 1 in elements. */
 static bool rect_side(const uint32_t *dw, unsigned log2, emu_sdma_shape_t *side, emu_sdma_problem_t *problem)
 {
     uint64_t base = address(dw), x = dw[2] & 0x3fff, y = dw[2] >> 16, z = dw[3] & 0x7ff;
@@ -230,7 +230,7 @@ static bool decode_fill(emu_sdma_gen_t gen, const uint32_t *dw, emu_sdma_packet_
     if ((dw[4] | low) == UINT32_MAX) {
         return broken(problem, EMU_SDMA_ZERO_COUNT, "count of 0 bytes");
     }
-    /* Encoders write bytes - 1 or bytes - element: the engine counts whole elements. */
+    /* Some encoders write bytes - 1, others bytes - element: the engine counts whole elements. */
     if ((dw[4] & low) != 0 && (dw[4] & low) != low) {
         return reserved(problem, 4, dw[4] & low);
     }
@@ -258,7 +258,8 @@ static bool decode_poll(const uint32_t *dw, emu_sdma_packet_t *p, emu_sdma_probl
     return aligned(problem, p->src.va, 4);
 }
 
-/* A flush is asked for by its bit, or by a register form that means it. Other registers are not for user queues. */
+/* An HDP flush is requested by its bit, or by a register form with the same meaning. Other registers are not allowed in user
+ * queues. */
 static bool decode_hdp(const uint32_t *dw, emu_sdma_problem_t *problem)
 {
     static const uint32_t form[6] = {8, 0, 0x80000000, 0, 0, 0};

@@ -1,18 +1,18 @@
 /*
- * One queue: its ring, its pointers, its doorbell, and what it does next.
+ * One queue: its ring, its pointers, its doorbell, and its next action.
  *
  *     ring   | ended | fetched, under way | to be fetched |   free   |
  *                                         ^ read          ^ limit <= wptr
  *
- * A queue without work sleeps until its doorbell changes. While it has work it also looks at the write pointer, as the
- * hardware may: packets must be complete before the write pointer shows them.
+ * A queue without work sleeps until its doorbell changes. While it has work it also reads the write pointer, as hardware may.
+ * So packets must be complete before the write pointer is stored.
  */
 #include "sdma_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The longest time that one look at a doorbell stands for. */
+/* The longest time that counts for one read of a doorbell. */
 #define LOOK_NS 1000000
 
 /* splitmix64 */
@@ -60,8 +60,8 @@ static void pointer_broken(emu_sdma_queue_t *q, emu_sdma_rule_t rule, uint64_t w
     emu_sdma_die(q);
 }
 
-/* The write pointer is stored before the doorbell, so it is never behind, and ahead only for a moment. A process that is
- * stopped between the two is not to blame: what counts is the time over which we looked, in steps of at most LOOK_NS. */
+/* Programs store the write pointer before the doorbell, so it is never behind, and ahead only for a short time. A process may
+ * be stopped between the two stores. So only the time between reads of the doorbell counts, at most LOOK_NS for each. */
 static bool doorbell_late(emu_sdma_queue_t *q, uint64_t wptr, uint64_t doorbell, uint64_t now)
 {
     uint64_t since = now - q->lag_look;
@@ -134,7 +134,7 @@ static emu_sdma_state_t injected_fault(emu_sdma_queue_t *q)
     return emu_sdma_die(q);
 }
 
-/* What the configuration asks to go wrong at the n-th packet. */
+/* Injects the fault or the reset of the n-th packet. */
 static bool injected(emu_sdma_queue_t *q)
 {
     const emu_sdma_node_t *node = emu_sdma_node_of(q);
@@ -151,7 +151,7 @@ static bool injected(emu_sdma_queue_t *q)
     return q->state == EMU_SDMA_DEAD;
 }
 
-/* Reads and checks the packet at the read pointer, and moves on. */
+/* Reads and checks the packet at the read pointer, and advances the pointer. */
 static emu_sdma_state_t fetch(emu_sdma_queue_t *q, uint64_t now)
 {
     const emu_sdma_config_t *config = &emu_sdma_node_of(q)->config;
@@ -192,7 +192,7 @@ static emu_sdma_state_t fetch(emu_sdma_queue_t *q, uint64_t now)
     return EMU_SDMA_PROGRESSED;
 }
 
-/* Fetches the next packet if none is at hand, and tries to carry it out. */
+/* Fetches the next packet if there is no head, otherwise tries to execute the head. */
 static emu_sdma_state_t forward(emu_sdma_queue_t *q, uint64_t now)
 {
     emu_sdma_state_t state;
@@ -204,7 +204,7 @@ static emu_sdma_state_t forward(emu_sdma_queue_t *q, uint64_t now)
     if (state == EMU_SDMA_PROGRESSED) {
         q->headed = false;
         if (q->head.kind == EMU_SDMA_WRITE) {
-            q->read += 4ull * q->head.dwords; /* only now: its payload has been taken out of the ring */
+            q->read += 4ull * q->head.dwords; /* only now, because the payload was in the ring */
             emu_sdma_show_read(q);
         }
     }
@@ -227,7 +227,7 @@ emu_sdma_state_t emu_sdma_queue_action(emu_sdma_queue_t *q, uint64_t now, bool l
     return q->state = state;
 }
 
-/* Whether a queue can be made of this. */
+/* Returns whether the ring keeps its rules. */
 static bool ring_good(const emu_sdma_queue_t *q)
 {
     const emu_sdma_ring_t *r = &q->ring;

@@ -1,13 +1,16 @@
 /*
- * Races: operations that nothing puts in order, of which one writes what the other reads or writes.
+ * Races: two operations without an order, of which one writes what the other reads or writes.
  *
- * Within a queue TRAP and ATOMIC give an order, and a POLL that has seen the word of a FENCE before it; an operation is
- * compared with all since then, ended or not: whether a race is found does not depend on how fast anything was. Whoever
- * writes a packet after a FENCE has been written may have seen that, so such packets are taken to be in order, too. The same
- * holds for what is behind a POLL if its word gets its value after a FENCE in front of it has been written. Order
- * between queues comes from words in memory that this does not follow, so there only operations that are under way at
- * the same moment are compared: what is reported is a race, but not every race is reported.
- * Engines of other processes are not seen.
+ * Within a queue, these give an order:
+ *   - TRAP and ATOMIC;
+ *   - a POLL that has read the word of an earlier FENCE;
+ *   - a FENCE that was written before the program has written the packet, because the program may have seen the FENCE's word;
+ *   - a FENCE that was written before the word of a later POLL got its value, for packets after the POLL.
+ * An operation is compared with all operations since then, also with ended ones, so that speed has no influence on the result.
+ *
+ * Between queues, words in memory give an order, and this file does not follow them. So only operations that are under way at
+ * the same time are compared: every report is a race, and some races are not reported. Engines of other processes are not
+ * checked.
  */
 #include "sdma_internal.h"
 
@@ -41,7 +44,7 @@ static bool compare(const emu_sdma_queue_t *q, const emu_sdma_access_t *access, 
     return true;
 }
 
-/* A FENCE is in order with all that is before it, FENCEs among them. */
+/* A FENCE is in order with all operations before it, including FENCEs. */
 static bool is_behind(const emu_sdma_access_t *access, const emu_sdma_access_t *theirs)
 {
     return access->kind == EMU_SDMA_FENCE && theirs->at < access->at;
@@ -59,7 +62,7 @@ void emu_sdma_in_order(emu_sdma_queue_t *q, uint64_t at)
     }
 }
 
-/* One report is enough. */
+/* Stops at the first race. */
 void emu_sdma_check_race(emu_sdma_queue_t *q, const emu_sdma_access_t *access)
 {
     unsigned past = q->past < EMU_SDMA_PAST ? q->past : EMU_SDMA_PAST;

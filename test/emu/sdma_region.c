@@ -1,6 +1,6 @@
 /*
- * Which regions share bytes: exact, also for rectangles, because two columns of one matrix share none although one
- * lies between the rows of the other.
+ * Finds whether two regions share bytes. This is exact for rectangles, too: two columns of a matrix share no bytes, although
+ * their address ranges overlap.
  */
 #include "sdma_internal.h"
 
@@ -9,7 +9,7 @@ uint64_t emu_sdma_region_extent(const emu_sdma_region_t *r)
     return (r->slices - 1) * r->slice_pitch + (r->rows - 1) * r->pitch + r->row_bytes;
 }
 
-/* Whether the region has a byte in [low, high). */
+/* Returns whether the region has a byte in [low, high). */
 static bool touches(const emu_sdma_region_t *r, uint64_t low, uint64_t high)
 {
     uint64_t extent = (r->rows - 1) * r->pitch + r->row_bytes;
@@ -21,7 +21,7 @@ static bool touches(const emu_sdma_region_t *r, uint64_t low, uint64_t high)
             continue;
         }
         if (low >= start + r->row_bytes) {
-            row = (low - start - r->row_bytes) / r->pitch + 1; /* the first that ends behind low */
+            row = (low - start - r->row_bytes) / r->pitch + 1; /* the first row that ends after `low` */
         }
         if (row < r->rows && start + row * r->pitch < high) {
             return true;

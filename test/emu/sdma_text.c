@@ -1,4 +1,4 @@
-/* Names, reports and statistics as text. Assertions are made on these lines: they do not change. */
+/* Names, reports and statistics as text. Tests rely on these lines, so they must not change. */
 #include "sdma_internal.h"
 
 #include <inttypes.h>

@@ -16,11 +16,11 @@
 
 enum { ENGINES = 16, SLOTS = ENGINES * EMU_QUEUES_PER_ENGINE, PATH = 4096 };
 
-/* By GPU, then engine * EMU_QUEUES_PER_ENGINE + place; zero where free. */
+/* The indices are the GPU, and engine * EMU_QUEUES_PER_ENGINE + place. 0: the slot is free. */
 static _Atomic(uint64_t) (*table)[SLOTS];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* Start time and pid of a process that runs, else zero: a zombie has given back what it held. */
+/* Returns start time and pid of a running process. 0: it has ended; a zombie counts as ended. */
 static uint64_t stamp(uint32_t pid)
 {
     char path[64], text[1024];
@@ -31,7 +31,7 @@ static uint64_t stamp(uint32_t pid)
     size_t got = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[got] = '\0';
-    /* The second field is the name, in parentheses, and may hold anything. */
+    /* The second field is the name in parentheses, which may have any characters. */
     const char *after = strrchr(text, ')');
     char state;
     unsigned long long start;
@@ -41,7 +41,7 @@ static uint64_t stamp(uint32_t pid)
     return (uint64_t)(uint32_t)start << 32 | pid;
 }
 
-/* Frees what processes hold that are gone. */
+/* Frees the slots of processes that have ended. */
 static void reclaim(int gpu)
 {
     for (int slot = 0; slot < SLOTS; slot++) {

@@ -1,6 +1,6 @@
 /*
- * Statistics for assertions: written to EMU_STATS/PID when the process ends, whether or not a runtime took its queues down, and
- * wherever a program asks for them. What was left open is said then, too.
+ * Statistics for tests. They are written to EMU_STATS/PID when the process ends, also if a runtime has not destroyed its
+ * queues, and by emu_stats_dump at any time. Queues that exist at the end are reported, too.
  */
 #include "config.h"
 #include "exports.h"
@@ -24,7 +24,7 @@ int emu_stats_dump(const char *path)
     return fclose(file) ? -errno : 0;
 }
 
-/* This library is the last to go, because it was the first to come. */
+/* This destructor runs last, because this library was loaded first. */
 __attribute__((destructor)) static void at_exit(void)
 {
     if (emu_process_forked() || !emu_process_used())

@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { MOST = 256 }; /* that one wait names */
+enum { MOST = 256 }; /* events of one wait */
 
 static uint64_t *mailboxes; /* one per event */
 
@@ -70,8 +70,8 @@ HSAKMT_STATUS hsaKmtResetEvent(HsaEvent *event)
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* What a fault was goes into the event that it ended the wait for. */
-static void tell_fault(HsaEvent *event, const struct emu_event_fault *fault)
+/* Stores the description of a fault in the event whose wait it has ended. */
+static void set_fault(HsaEvent *event, const struct emu_event_fault *fault)
 {
     HsaMemoryAccessFault *to = &event->EventData.EventData.MemoryAccessFault;
     *to = (HsaMemoryAccessFault){
@@ -88,12 +88,12 @@ HSAKMT_STATUS hsaKmtWaitOnMultipleEvents(HsaEvent *wanted[], HSAuint32 count, bo
         return HSAKMT_STATUS_INVALID_HANDLE;
     for (HSAuint32 i = 0; i < count; i++)
         waits[i].id = wanted[i]->EventId;
-    /* ROCr passes one less than infinite where it means that, too. */
+    /* ROCr also passes infinite - 1 and means infinite. */
     enum emu_wait_result result = emu_event_wait(
         waits, count, all, milliseconds >= HSA_EVENTTIMEOUT_INFINITE - 1 ? EMU_WAIT_FOREVER : milliseconds);
     for (HSAuint32 i = 0; result == EMU_WAIT_DONE && i < count; i++)
         if (waits[i].over && waits[i].type == EMU_EVENT_MEMORY)
-            tell_fault(wanted[i], &waits[i].fault);
+            set_fault(wanted[i], &waits[i].fault);
     return result == EMU_WAIT_DONE   ? HSAKMT_STATUS_SUCCESS
            : result == EMU_WAIT_LATE ? HSAKMT_STATUS_WAIT_TIMEOUT
                                      : HSAKMT_STATUS_ERROR;

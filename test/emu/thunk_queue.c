@@ -1,9 +1,9 @@
 /*
  * The thunk's calls for queues.
  *
- * A ring must be mapped for the GPU, in an allocation of its own of exactly the stated size: newer drivers refuse others, which
- * is not noticed on older ones. It must be executable, because an engine fetches from it. The thunk, not the caller, owns an
- * SDMA queue's pointers and every doorbell.
+ * A ring must be mapped for the GPU, in an allocation of its own of exactly its size, because newer drivers refuse others and
+ * older ones do not. It must be executable, because an engine fetches from it. The thunk owns the pointers of an SDMA queue and
+ * all doorbells.
  */
 #include "api.h"
 #include "queue.h"
@@ -12,7 +12,7 @@
 
 enum { PAGE = 4096 };
 
-/* What is wrong with the ring, or NULL. */
+/* Returns what is wrong with the ring, or NULL. */
 static const char *ring_wrong(uint32_t node, uint64_t ring, uint64_t bytes)
 {
     if (bytes < PAGE || (bytes & (bytes - 1)))

@@ -1,8 +1,8 @@
 /*
  * The thunk's calls about nodes, memory banks, caches, links and clocks, from the persona.
  *
- * What AMD's runtime insists on, although it is not written anywhere: the host has caches; a GPU has caches, LDS and scratch
- * windows above 4 GiB, a link to the host, doorbells of type 2 and, for peers' copies over links, a hive.
+ * Undocumented requirements of AMD's runtime: the host has caches. A GPU has caches, LDS and scratch windows above 4 GiB, a
+ * link to the host, doorbells of type 2, and a hive if peers are to copy over links.
  */
 #include "api.h"
 #include "clock.h"
@@ -90,7 +90,7 @@ HSAKMT_STATUS hsaKmtGetNodeProperties(HSAuint32 node, HsaNodeProperties *propert
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* A page that a flush of the host data path writes to; the runtime wants its address. */
+/* The page to which a flush of the host data path writes. The runtime asks for its address. */
 static void *flush_page;
 
 static void make_flush_page(void)
@@ -164,7 +164,7 @@ HSAKMT_STATUS hsaKmtGetNodeIoLinkProperties(HSAuint32 node, HSAuint32 count, Hsa
     return HSAKMT_STATUS_SUCCESS;
 }
 
-/* The host has no clock of a GPU. AMD's runtime asks it for the frequency of the system's clock. */
+/* The host has no GPU clock. AMD's runtime asks the host for the frequency of the system clock. */
 HSAKMT_STATUS hsaKmtGetClockCounters(HSAuint32 node, HsaClockCounters *counters)
 {
     EMU_API_ENTER();

@@ -1,6 +1,5 @@
 /*
- * emu_tree: writes what KFD shows of an emulated machine in sysfs, as text files under a folder, for programs that read the
- * topology from there:
+ * emu_tree: writes KFD's files of an emulated node in sysfs to a folder, for programs that read the topology there:
  *
  *     FOLDER/generation_id
  *     FOLDER/system_properties
@@ -9,12 +8,12 @@
  *     FOLDER/nodes/N/caches/C/properties
  *     FOLDER/nodes/N/io_links/L/properties
  *     FOLDER/../amdgpu/initstate
- *     FOLDER/../drm/226:M/device/drm/card and renderDM     what is there of the GPU's render node
+ *     FOLDER/../drm/226:M/device/drm/card and renderDM     the GPU's render node
  *
- * EMU_SVM=0 is a kernel that is built without SVM.
+ * With EMU_SVM=0 the files are those of a kernel without SVM.
  *
- * The files of GPUs in EMU_HIDE (hide.h) are folders: they can be opened, and reading them fails, as it does in a device cgroup
- * (there with EPERM). The links to these GPUs are there.
+ * In place of the files of GPUs in EMU_HIDE (hide.h) there are folders: they can be opened and not read. A device cgroup has
+ * the same effect, with EPERM. The links to these GPUs are present.
  *
  * usage: emu_tree FOLDER PERSONA GPUS
  */

@@ -1,9 +1,9 @@
-/* Calls of the thunk that the runtime links but that this node has nothing for, and those that ask for what it ignores. */
+/* Calls of the thunk with which the runtime is linked, and which this node does not support or ignores. */
 #include "api.h"
 
 #include <string.h>
 
-/* What the runtime asks for once at start and works without. */
+/* The runtime calls this once at the start, and works without it. */
 HSAKMT_STATUS hsaKmtRuntimeEnable(void *debug, bool trap_temporaries)
 {
     (void)debug;
@@ -61,7 +61,7 @@ HSAKMT_STATUS hsaKmtAllocQueueGWS(HSA_QUEUEID queue, HSAuint32 count, HSAuint32 
     return HSAKMT_STATUS_NOT_SUPPORTED;
 }
 
-/* No waves run here that could trap, and no caches are modelled. */
+/* No effect: no waves run that could trap, and caches are not modelled. */
 HSAKMT_STATUS hsaKmtSetTrapHandler(HSAuint32 node, void *handler, HSAuint64 bytes, void *buffer, HSAuint64 buffer_bytes)
 {
     EMU_API_ENTER();

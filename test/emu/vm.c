@@ -14,8 +14,8 @@ static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static struct {
     struct emu_range **ranges; /* by va */
     size_t count, room;
-    /* What was freed last, to tell the use of freed memory from the use of an address that never was one. With a quarantine
-     * these addresses stay reserved meanwhile; without one the next allocation may get them, as the driver has it. */
+    /* The ranges that were freed last, so that a report can say that an address was freed. With a quarantine these addresses
+     * stay reserved. Without one the next allocation may get them, as with the driver. */
     struct {
         uint64_t va, bytes;
     } freed[FREED];
@@ -37,7 +37,7 @@ void emu_vm_unlock(void)
     pthread_rwlock_unlock(&lock);
 }
 
-/* How many ranges begin at or below va. */
+/* Returns the number of ranges that begin at or below `va`. */
 static size_t place(uint64_t va)
 {
     size_t low = 0, high = vm.count;
@@ -147,7 +147,7 @@ char *emu_vm_translate(uint32_t node, uint64_t va, uint64_t bytes, bool write, c
     }
 }
 
-/* Reserves addresses; nothing is behind them. */
+/* Reserves addresses, without memory. */
 static char *reserve(uint64_t bytes, uint64_t alignment)
 {
     char *at = mmap(NULL, bytes + alignment, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -161,7 +161,7 @@ static char *reserve(uint64_t bytes, uint64_t alignment)
     return at + before;
 }
 
-/* Takes the range into the table, or gives its addresses and its file back. */
+/* Adds the range to the table. On failure, frees its addresses and its file. */
 static struct emu_range *insert(const struct emu_range *filled)
 {
     struct emu_range *range = malloc(sizeof *range);
@@ -215,7 +215,7 @@ struct emu_range *emu_vm_add_shared(int fd, uint64_t bytes, uint64_t alignment)
         close(fd);
         return NULL;
     }
-    /* As the driver has it: a child has none of its parent's GPU memory. */
+    /* As with the driver, a child does not inherit GPU memory. */
     madvise(host, bytes, MADV_DONTFORK);
     return insert(
         &(struct emu_range){.va = (uintptr_t)host, .bytes = bytes, .host = host, .fd = fd, .kind = EMU_ALLOCATED});
@@ -293,7 +293,7 @@ static void remember(size_t slot, uint64_t va, uint64_t bytes)
     vm.freed[slot].bytes = bytes;
 }
 
-/* Gives the addresses back, now or later. */
+/* Frees the addresses, now or after the quarantine. */
 static void forget(uint64_t va, uint64_t bytes)
 {
     int kept = emu_config()->quarantine;
@@ -308,7 +308,7 @@ static void forget(uint64_t va, uint64_t bytes)
     remember(slot, va, bytes);
 }
 
-/* Of addresses that the user keeps there is no quarantine. */
+/* There is no quarantine for addresses that the user manages. */
 static void forget_lent(uint64_t va, uint64_t bytes)
 {
     if (emu_config()->quarantine == 0)

@@ -1,24 +1,23 @@
 /*
- * Preloaded where the node is emulated: whoever waits for a signal lets the engines do their work first.
+ * Preloaded on the emulated node: a wait for a signal first waits until the engines have done their work.
  *
- * ROCr spins for up to 300 us before it sleeps. Beside hardware that costs little. Here it takes the core from the thread that
- * plays the hardware, and two thirds of a test's time were spent so. ROCr's own function follows and sees what it would have
- * seen, sooner or later.
+ * ROCr spins for up to 300 us before it sleeps. On the emulated node that takes the core from the thread of the engines: two
+ * thirds of a test's time were spent in this way. ROCr's own function is called afterwards, with the same result.
  */
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define MOST_NS 2000000 /* engines that have a lot to do: ROCr waits for the rest */
+#define MOST_NS 2000000 /* the longest time; ROCr waits for the rest */
 
-/* As in hsa.h. */
+/* The type of hsa.h. */
 typedef struct {
     uint64_t handle;
 } signal_t;
 typedef int64_t wait_fn(signal_t signal, int condition, int64_t value, uint64_t timeout, int state);
 typedef void settle_fn(long most_ns);
 
-/* In this library, where it has the node; else in the one that stands in for the thunk. */
+/* At the kernel's door it is in this library, at the thunk's door in the library that replaces the thunk. */
 void emu_settle(long most_ns) __attribute__((weak));
 
 static void *in_library(const char *library, const char *name)
@@ -31,7 +30,7 @@ static void *in_library(const char *library, const char *name)
     return found;
 }
 
-/* Only of libraries that the process has loaded: this is called by one of their users. */
+/* dlsym finds ROCr's function, because the caller of this one has loaded ROCr. */
 __attribute__((visibility("default"))) int64_t hsa_signal_wait_scacquire(signal_t signal, int condition, int64_t value,
                                                                          uint64_t timeout, int state)
 {
