@@ -1,6 +1,6 @@
 #!/bin/bash
-# agent.sh [-OPTION...] HOST CMD...: Open MPI's way from the head to a host (plm_rsh_agent), as ssh is elsewhere: a shell on
-# the host runs CMD, in the environment of a login there; nothing of ours goes along. Not part of ./check by itself.
+# agent.sh [-OPTION...] HOST CMD...: replaces ssh as Open MPI's plm_rsh_agent. A shell on the host runs CMD in the environment
+# of a login there, and gets nothing from the environment of the caller. Not part of ./check by itself.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/bed/common.sh

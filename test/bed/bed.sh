@@ -1,7 +1,7 @@
 #!/bin/bash
-# bed.sh: the testbed does what it says: its hosts are apart, its links have the rate, delay and loss asked for, faults can be
-# made, coll/dma runs on it, and nothing of it is left, whatever ends it. Counts and bounds, no timings: "at least" for
-# what noise can only make longer, generous on the other side.
+# bed.sh: tests the testbed: hosts are separate, links have the rate, delay and loss of the options, faults can be injected,
+# coll/dma runs on it, and nothing is left of it, whatever ends it. Limits of times are lower bounds where noise can only make
+# them longer, and generous upper bounds.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -12,7 +12,7 @@ export FLOW=$build/test/bed/flow LOOP=$build/test/bed/coll_loop CTL=$here/bed-ct
 WORK=$(mktemp -d "$build/bed.XXXXXX")
 trap 'rm -rf "$WORK"' EXIT
 
-# in_bed OPTIONS -- COMMAND: in a bed of 2 hosts; its shell knows the functions exported below.
+# in_bed OPTIONS -- COMMAND: runs COMMAND in a bed of 2 hosts, in a shell with the functions exported below
 in_bed() {
     local options=()
     while [ "$1" != -- ]; do
@@ -22,7 +22,7 @@ in_bed() {
     "$here/bed" 2 -t 300 "${options[@]}" -- bash -euo pipefail -c "$2"
 }
 
-# await CMD...: until it succeeds; only what hangs takes 200 seconds
+# await CMD...: repeats CMD until it succeeds, for 200 seconds, so that only a hang fails
 await() {
     local try
     for ((try = 0; try < 4000; try++)); do
@@ -40,7 +40,7 @@ between() {
     return 1
 }
 
-# ping_h1 COUNT: "BACK FASTEST_US" of datagrams from h0 to h1, and back
+# ping_h1 COUNT: sends datagrams from h0 to h1 and back, prints "NUMBER_BACK FASTEST_US"
 ping_h1() {
     local pid
     "$CTL" h1 run "$FLOW" echo 5000 &
@@ -51,7 +51,7 @@ ping_h1() {
     wait $pid || true
 }
 
-# megabits SECONDS: rate of a TCP connection from h0 to h1
+# megabits SECONDS: prints the rate of a TCP connection from h0 to h1
 megabits() {
     local pid
     "$CTL" h1 run "$FLOW" sink 5001 >"$WORK/sink" &
@@ -99,7 +99,8 @@ delayed='read -r back fastest <<<"$(ping_h1 100)"
     between 100 "$back" 100
     between 6000 "$fastest" 600000
     await eval "read -r _ fastest <<<\"\$(ping_h1 100)\"; between 6000 \"\$fastest\" 9000"'
-# 30 of 300 requests are lost, or 60 with their answers, give or take five standard deviations; and all are accounted for.
+# 30 of 300 requests are lost, or 60 with the answers, plus or minus five standard deviations. The counters have all lost
+# frames.
 # shellcheck disable=SC2016
 lossy='read -r back _ <<<"$(ping_h1 300)"
     lost=$(($($CTL h0 lost) + $($CTL h1 lost)))
@@ -111,7 +112,7 @@ lossy='read -r back _ <<<"$(ping_h1 300)"
     $CTL h1 loss 1000
     read -r back _ <<<"$(ping_h1 20)"
     [ "$back" = 0 ]'
-# Every datagram that is corrupted on its way is lost, and no other. TCP counts what comes twice or in another order.
+# Exactly the corrupted datagrams are lost. TCP counts duplicated and reordered segments.
 # shellcheck disable=SC2016
 dirty='$CTL h1 dirt corrupt 100
     read -r back _ <<<"$(ping_h1 300)"
@@ -142,9 +143,10 @@ down_up='$CTL h1 link down
 # ---------------------------------------------------------------------------------------------------------------------
 # Jobs.
 
-# Each job has a file of its own for its output: what an earlier job printed must not be taken for this one's.
+# Each job has an output file of its own, so that the output of an earlier job has no effect.
 
-# In all ranks, and from this build: looked for where they run, because across hosts it says nothing about itself.
+# All ranks have loaded the component of this build. The test looks at their mappings, because across hosts the component prints
+# nothing about itself.
 # shellcheck disable=SC2016
 dma_across='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 600 >$WORK/across &
     await grep -qs looping $WORK/across
@@ -159,7 +161,7 @@ dma_on_host() {
     says ' ranks, ready' "$here/bed" 2 -- mpirun -n 2 --host h1:2 --mca coll dma --mca coll_dma_verbose 1 "$LOOP" -s 0.2
 }
 
-# The other host is not told that a host is off: what it had sent is never confirmed.
+# The other host gets no sign that a host is off: its data are never acknowledged.
 # shellcheck disable=SC2016
 off='$CTL h1 run "$FLOW" sink 5001 &
     await $CTL h1 run grep -q ":1389 " /proc/net/tcp
@@ -169,7 +171,7 @@ off='$CTL h1 run "$FLOW" sink 5001 &
     sleep 1
     ! $CTL h1 run true
     $CTL h0 run ss -Htn state established dst 10.77.0.2 | grep 5001'
-# A host that stands still for a second is waited for.
+# Other hosts wait for a host that is stopped for a second.
 # shellcheck disable=SC2016
 stopped='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 600 >$WORK/stopped &
     await grep -qs looping $WORK/stopped
@@ -179,7 +181,7 @@ stopped='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 600 >$WORK/stop
     cat $WORK/stopped
     grep -E "^done: .* slowest [1-9].* data right" $WORK/stopped'
 
-# Two ranks of a host find the same node, two hosts find different ones, and the runtime finds the GPUs there.
+# Two ranks of a host use the same emulated node, ranks of two hosts use different ones, and the runtime finds the GPUs.
 # shellcheck disable=SC2016
 gpus='mpirun -n 4 --map-by ppr:2:node bash -c "[ -d \$EMU_NODE/topology ] && echo \$(hostname) \$EMU_NODE \$EMU_SEED" |
         sort | uniq -c >$WORK/nodes
@@ -188,7 +190,7 @@ gpus='mpirun -n 4 --map-by ppr:2:node bash -c "[ -d \$EMU_NODE/topology ] && ech
     [ "$(awk "{ print \$3 }" $WORK/nodes | sort -u | wc -l)" = 2 ]
     [ "$($CTL h1 run rocminfo 2>/dev/null | grep -c "Name: *gfx")" -ge 2 ]'
 
-# fault NAME PATTERN: the line that faults.sh prints for it
+# fault NAME PATTERN: the line that faults.sh prints for the fault has this pattern
 # shellcheck disable=SC2317
 fault() {
     says "$2" "$here/faults.sh" -f 1 -w 100 "$1" -- --mca pml ob1 --mca coll dma
@@ -205,18 +207,18 @@ status_is() {
     [ $status = "$wanted" ] || { echo "status $status, not $wanted"; return 1; }
 }
 
-# Processes of the bed with this id. One that has just been killed may take a moment.
+# Prints the processes of the bed with this id. A process that was just killed may exist for a moment.
 # shellcheck disable=SC2317
 none_of() {
     local found
-    # Its status is that of a process that has ended meanwhile.
+    # grep fails if a process ends while it is read, so its status is ignored.
     found=$(grep -lzFx "DMA_BED_ID=$1" /proc/[0-9]*/environ 2>/dev/null)
     echo "$found"
     [ -z "$found" ]
 }
 
-# What CMD of a bed notes about it, and that nothing of this exists any more: processes, and thus namespaces; then
-# interfaces and mounts, which were in no other; the job's files.
+# CMD of a bed notes its processes, interfaces, mounts and files. Afterwards none of these may exist: no process, and so no
+# namespace; no interface or mount, which were in these namespaces only; no file of the job.
 # shellcheck disable=SC2016
 note='echo $DMA_BED_ID >$WORK/id; { $CTL h0 run readlink /proc/self/ns/net; readlink /proc/self/ns/net; } >$WORK/spaces
     mpirun -n 4 --mca coll ^dma $LOOP -s 600 >$WORK/left 2>&1 & until grep -q looping $WORK/left; do sleep 0.1; done'
@@ -246,7 +248,7 @@ launcher_killed() {
 command_ends() {
     in_bed -- "$note; exit 0" && nothing_left
 }
-# From a shell outside: only the bed named is meant.
+# In a shell outside, bed-ctl acts only on the bed that is named.
 # shellcheck disable=SC2317
 second_shell() {
     rm -f "$WORK/id" "$WORK/left"
@@ -280,7 +282,7 @@ else
     echo 'not tried: emulated GPUs, which this build does not have'
 fi
 ok 'a link down for a second: the job stalls and completes' fault flap 'ended=yes status=0 .* slowest=[1-9].* data=right left=0'
-# The mpirun of Open MPI 5.0 ends with 0 then.
+# mpirun of Open MPI 5.0 exits with 0 in this case.
 bad='[1-9]'
 [[ $(mpirun --version) != *'Open MPI) 5.0'* ]] || bad='[0-9]'
 ok 'a host is killed: mpirun ends, nothing left' fault host "ended=yes status=$bad.* data=none left=0"

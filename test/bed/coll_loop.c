@@ -1,17 +1,17 @@
 /*
- * coll_loop [-s SECONDS] [-b BYTES] [-g GRACE]: all-gathers and all-to-alls in turn, every byte checked against the
- * definition, until rank 0's clock says SECONDS or it receives SIGUSR1, while someone outside breaks things. Prints what a user would see:
+ * coll_loop [-s SECONDS] [-b BYTES] [-g GRACE]: alternates all-gathers and all-to-alls, and checks every byte, until SECONDS
+ * have passed on rank 0 or rank 0 receives SIGUSR1. Tests inject faults meanwhile. Prints what a user would see:
  *
- *     rank 1 host h0 pid 17 node 1 of 2    who is where; node: its rank among those that MPI says share memory
- *     looping                              rank 0, once all are there
+ *     rank 1 host h0 pid 17 node 1 of 2    of each rank; node: its rank among the ranks that share memory
+ *     looping                              rank 0, when all ranks are in the loop
  *     rank 1 call 300 took 3.15 s          a call that took longer than 0.2 s
  *     rank 1 call 301 returned 16 (MPI_ERR_OTHER: known error not in list) after 1.02 s
  *     rank 1 call 302 WRONG DATA: 12 bytes
  *     done: 4711 calls, slowest 3.15 s, data right
  *
- * Errors are returned (MPI_ERRORS_RETURN). A rank that gets one waits GRACE seconds, so that the others can say what
- * they get, and aborts the job with status 3; wrong data ends it with 4. All ranks leave the loop in the same call,
- * because rank 0's block of the all-gather says which is the last.
+ * Errors are returned (MPI_ERRORS_RETURN). A rank that gets an error waits GRACE seconds, so that other ranks can print theirs,
+ * and aborts the job with status 3. Wrong data end it with status 4. All ranks leave the loop in the same call, because rank
+ * 0's block of the all-gather marks the last call.
  */
 #include <mpi.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ enum { EXIT_RETURNED = 3, EXIT_WRONG = 4 };
 typedef struct loop {
     double seconds, start, slowest;
     unsigned grace;
-    int bytes; /* of a block; its last one says whether this call is the last, in all-gathers */
+    int bytes; /* of a block; in all-gathers, the last byte says whether this call is the last */
     int rank, ranks;
     long call;
     unsigned char *send, *recv;
@@ -41,7 +41,7 @@ static void on_signal(int number)
     ended = 1;
 }
 
-/* Byte `at` of what `from` sends to `to` in a call; all-gathers send the same to everyone. */
+/* Byte `at` of the block that `from` sends to `to` in a call. All-gathers send the same block to all ranks. */
 static unsigned char expected(long call, int from, int to, int at)
 {
     return (unsigned char)(call * 37 + from * 11 + to * 5 + at + at / 251);
@@ -83,8 +83,8 @@ static void say_where(const loop_t *loop)
     fflush(stdout);
 }
 
-/* The outcome of a call: does not return if the loop is over because of it. */
-static void judge(loop_t *loop, int code, double took)
+/* Checks the outcome of a call. Does not return after an error or wrong data. */
+static void check_outcome(loop_t *loop, int code, double took)
 {
     if (took > loop->slowest) {
         loop->slowest = took;
@@ -121,10 +121,10 @@ static int gather_once(loop_t *loop)
     int code;
 
     fill(loop->send, loop, 0);
-    loop->send[loop->bytes - 1] = ended || start - loop->start > loop->seconds; /* counts from rank 0 only */
+    loop->send[loop->bytes - 1] = ended || start - loop->start > loop->seconds; /* only that of rank 0 has an effect */
     memset(loop->recv, 0, (size_t)loop->ranks * (size_t)loop->bytes);
     code = MPI_Allgather(loop->send, loop->bytes, MPI_BYTE, loop->recv, loop->bytes, MPI_BYTE, MPI_COMM_WORLD);
-    judge(loop, code, MPI_Wtime() - start);
+    check_outcome(loop, code, MPI_Wtime() - start);
     right(loop, count_wrong(loop, 0, loop->bytes - 1));
     return loop->recv[loop->bytes - 1];
 }
@@ -139,7 +139,7 @@ static void exchange_once(loop_t *loop)
     }
     memset(loop->recv, 0, (size_t)loop->ranks * (size_t)loop->bytes);
     code = MPI_Alltoall(loop->send, loop->bytes, MPI_BYTE, loop->recv, loop->bytes, MPI_BYTE, MPI_COMM_WORLD);
-    judge(loop, code, MPI_Wtime() - start);
+    check_outcome(loop, code, MPI_Wtime() - start);
     right(loop, count_wrong(loop, loop->rank, loop->bytes));
 }
 

@@ -1,13 +1,14 @@
 # shellcheck shell=bash
-# What bed's scripts know of a bed; sourced. A bed's own files are in /run/bed, a mount of the rack's and its hosts' own:
+# Shared by the scripts of the testbed; sourced. The "rack" is the outer set of namespaces of a bed, with the head; each host
+# has a set of its own inside. A bed has its files in /run/bed, which is mounted in the rack and its hosts only:
 #
-#     hosts     /etc/hosts of all            hN.pid   first process of host N, as the rack numbers it
-#     hostfile  Open MPI's default hosts     hN.up    where the rack and host N tell each other that they are ready
-#     hN.env    what a login on host N finds in its environment
-#     keep/N    folders of the user's that stay visible under the private /tmp, and keep.list, which they are
+#     hosts      /etc/hosts of all            hN.pid   first process of host N, by its number in the rack
+#     hostfile   Open MPI's default hosts     hN.up    a pipe by which host N reports that it is ready; hN.go: the other direction
+#     hN.env     the environment of a login on host N
+#     keep/N     folders of the user that stay visible below the private /tmp; keep.list has their names
 #
-# Host N has the address 10.77.0.(N+1) on eth0; the other end of that link is hN in the rack, a port of the bridge br0,
-# whose own address, 10.77.0.254, is the head's.
+# Host N has the address 10.77.0.(N+1) on eth0. The other end of this link is hN in the rack, a port of the bridge br0. The
+# bridge has the address of the head, 10.77.0.254.
 bed=/run/bed
 
 address_of() {
@@ -20,8 +21,8 @@ mac_of() {
 # shellcheck disable=SC2034  # for those that source this
 head_mac=02:77:00:00:01:00
 
-# shape DEVICE RATE: what DEVICE sends, or no limit if RATE is empty. A bucket smaller than the 64 KiB that TCP hands
-# over at once would let nothing pass.
+# shape DEVICE RATE: limits what DEVICE sends; no limit if RATE is empty. TCP passes up to 64 KiB at once, and a smaller token
+# bucket would let nothing pass.
 shape() {
     if [ -n "$2" ]; then
         tc qdisc replace dev "$1" root tbf rate "$2" burst 128k latency 20ms
@@ -30,7 +31,7 @@ shape() {
     fi
 }
 
-# loss_rule HOST PERMILLE: of frames to HOST, for nftables, which does not know a number that is always below the limit
+# loss_rule HOST PERMILLE: prints the nftables rule for frames to HOST; nftables refuses a comparison that is always true
 loss_rule() {
     case $2 in
     0) ;;
@@ -39,7 +40,7 @@ loss_rule() {
     esac
 }
 
-# way_to HOST: the words before a command that is to run on that host, as after a login, in the array `way`
+# way_to HOST: sets the array `way` to the words that must precede a command to run it on that host, as after a login
 way_to() {
     local pid environment
     pid=$(cat "$bed/$1.pid")
@@ -47,7 +48,7 @@ way_to() {
     way=(nsenter --target "$pid" --mount --uts --ipc --net --pid -- env -i "${environment[@]}")
 }
 
-# enter HOST CMD...
+# enter HOST CMD...: runs CMD on that host
 enter() {
     local way
     way_to "$1"
@@ -55,7 +56,7 @@ enter() {
     "${way[@]}" "$@"
 }
 
-# A private /tmp and /dev/shm; folders named in keep.list stay visible at their place.
+# Mounts a private /tmp and /dev/shm. Folders in keep.list stay visible.
 private_folders() {
     local number=0 folder
     mount -t tmpfs bed /tmp
@@ -68,7 +69,7 @@ private_folders() {
     done <"$bed/keep.list"
 }
 
-# Only addresses that this bed gives.
+# Interfaces have only the addresses of this bed.
 without_ipv6() {
     local file
     for file in /proc/sys/net/ipv6/conf/{all,default}/disable_ipv6; do

@@ -1,25 +1,24 @@
 /*
- * delay_line NAME DELAY_US TABLE             a network interface that holds what is sent to it for DELAY_US and receives it then
- * delay_line dirt TABLE HOST KIND PERMILLE   does KIND to so many of the frames to HOST from now on
- * delay_line dirt TABLE HOST                 prints how many were: "CORRUPTED DUPLICATED REORDERED"
- * delay_line cut DEVICE                      lets the kernel cut and sum what DEVICE of this host sends
+ * delay_line NAME DELAY_US TABLE             a network interface that receives each frame DELAY_US after it was sent to it
+ * delay_line dirt TABLE HOST KIND PERMILLE   from now on, applies KIND to PERMILLE of the frames to HOST
+ * delay_line dirt TABLE HOST                 prints their numbers: "CORRUPTED DUPLICATED REORDERED"
+ * delay_line cut DEVICE                      makes the kernel cut and sum the frames that DEVICE of this host sends
  *
- * For kernels without netem. The interface (a TAP, made here and gone with this process) is a port of the testbed's
- * bridge; the links of the hosts redirect to it what they receive, so that every frame passes here once.
+ * For kernels without netem. The interface is a TAP, which exists as long as this process. It is a port of the testbed's
+ * bridge. The ports of the hosts redirect all received frames to it, so that every frame passes here once.
  *
  *      read             write when due
  *        |                  ^
  *        v                  |
- *      [ next ... frames ... oldest ]     a ring, in order of arrival and thus of time: the delay is the same for all
+ *      [ next ... frames ... oldest ]     a ring, in order of arrival and so of time, because all delays are equal
  *
- * Frames come and go with their virtio header: segments that the sender left to the interface to cut, and checksums
- * left to it to sum, stay as they are, and 64 KiB cost one read and one write. While the ring is full nothing is read;
- * the interface's own queue fills, and what does not fit there is lost, as on any switch.
+ * Frames have a virtio header. If the sender has left segmentation or checksums to the interface (offload), they stay as they
+ * are: 64 KiB take one read and one write. While the ring is full nothing is read. Then the interface's own queue fills, and
+ * further frames are lost, as in a switch.
  *
- * KIND is corrupt, duplicate or reorder. A corrupt frame gets its checksum first, and then one of its bits is changed, as on a
- * bad cable. So the receiver drops it. If the sender has left the cutting to the interface, the whole frame is dropped here
- * instead; after `cut` no sender does that. A frame that is reordered comes after the next four, or 10 ms late. TABLE is a file
- * that both share.
+ * KIND is corrupt, duplicate or reorder. A corrupt frame first gets its checksum, then one of its bits is changed, so the
+ * receiver drops it. If the sender has left segmentation to the interface, the whole frame is dropped here instead. After `cut`
+ * no sender does so. A reordered frame comes after the next four frames, or 10 ms late. All these processes map the file TABLE.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -44,14 +43,14 @@
 #include <unistd.h>
 
 enum { FRAMES = 4096, LARGEST = 66 * 1024, BATCH = 16, HOSTS = 64 };
-enum { HELD_FRAMES = 4, HELD_NS = 10000000 }; /* a frame that is reordered comes after so many, or so late */
+enum { HELD_FRAMES = 4, HELD_NS = 10000000 }; /* a reordered frame comes after this many others, or this late */
 enum { HEADERS = 14 + 20 };                   /* Ethernet and IPv4 */
 
 typedef enum bed_dirt { DIRT_CORRUPT, DIRT_DUPLICATE, DIRT_REORDER, DIRT_KINDS } bed_dirt_t;
 
 static const char *const kinds[] = {"corrupt", "duplicate", "reorder"};
 
-/* By receiver. */
+/* Indexed by receiver. */
 typedef struct bed_table {
     struct {
         _Atomic unsigned permille, done;
@@ -67,7 +66,7 @@ typedef struct bed_frame {
 typedef struct bed_line {
     int fd;
     int64_t delay;
-    unsigned oldest, next; /* count on; FRAMES divides their range */
+    unsigned oldest, next; /* count without limit; FRAMES divides their range */
     bed_table_t *table;
     bed_frame_t held; /* bytes 0: none */
     int passed;       /* frames since it is held */
@@ -112,7 +111,7 @@ static unsigned draw(unsigned below)
     return (unsigned)(state >> 33) % below;
 }
 
-/* Whether the frame is one of those to be spoiled in this way. Addresses of hosts are 02:77:00:00:00:HOST. */
+/* Returns whether this KIND is applied to the frame, at random. Addresses of hosts are 02:77:00:00:00:HOST. */
 static bool is_chosen(const bed_line_t *line, const bed_frame_t *frame, bed_dirt_t kind)
 {
     const unsigned char *to = frame->data + sizeof(struct virtio_net_hdr);
@@ -129,7 +128,7 @@ static bool is_chosen(const bed_line_t *line, const bed_frame_t *frame, bed_dirt
     return true;
 }
 
-/* Sums the checksum that the sender has left to the interface. */
+/* Computes the checksum that the sender has left to the interface. */
 static void complete_checksum(unsigned char *data, size_t bytes, struct virtio_net_hdr *header)
 {
     size_t at = header->csum_start + (size_t)header->csum_offset;
@@ -148,7 +147,7 @@ static void complete_checksum(unsigned char *data, size_t bytes, struct virtio_n
     header->flags = 0;
 }
 
-/* false: the receiver would drop every part of it. */
+/* Changes a bit. False: the frame must be dropped, because the receiver would drop every segment of it. */
 static bool corrupt(bed_frame_t *frame)
 {
     unsigned char *data = frame->data + sizeof(struct virtio_net_hdr);
@@ -160,7 +159,7 @@ static bool corrupt(bed_frame_t *frame)
         return false;
     }
     complete_checksum(data, bytes, &header);
-    header.flags = 0; /* nobody has verified it */
+    header.flags = 0; /* the checksum is not marked as verified */
     memcpy(frame->data, &header, sizeof(header));
     data[HEADERS + draw((unsigned)(bytes - HEADERS))] ^= (unsigned char)(1u << draw(8));
     return true;
@@ -168,7 +167,7 @@ static bool corrupt(bed_frame_t *frame)
 
 /* ---- the line ---- */
 
-/* A frame that the interface does not take, being down for one, is a frame lost. */
+/* If the interface does not accept the frame, for example because it is down, the frame is lost. */
 static void line_write(const bed_line_t *line, const bed_frame_t *frame)
 {
     if (write(line->fd, frame->data, frame->bytes) < 0 && EBADFD == errno) {
@@ -185,7 +184,7 @@ static void line_release(bed_line_t *line)
     }
 }
 
-/* A frame that is due. */
+/* Passes on a frame that is due. */
 static void line_pass(bed_line_t *line, bed_frame_t *frame)
 {
     if (!line->held.bytes && is_chosen(line, frame, DIRT_REORDER)) {
@@ -244,7 +243,7 @@ static void line_accept(bed_line_t *line)
     }
 }
 
-/* Until a frame arrives or the oldest, or the one held, is due. */
+/* Waits until a frame arrives, or until the oldest or the held frame is due. */
 static void line_wait(const bed_line_t *line)
 {
     struct pollfd event = {.fd = line->fd, .events = line->next - line->oldest < FRAMES ? POLLIN : 0};
@@ -290,7 +289,7 @@ static int usage(void)
     return 2;
 }
 
-/* The other command: argv is dirt TABLE HOST [KIND PERMILLE]. */
+/* The command dirt TABLE HOST [KIND PERMILLE]. */
 static int spoil(int argc, char **argv)
 {
     bed_table_t *table = map_table(argv[1]);
@@ -352,8 +351,8 @@ int main(int argc, char **argv)
     if (line.fd < 0) {
         return EXIT_FAILURE;
     }
-    /* Timers may be late by 50 us otherwise. And a cable does not wait for a processor: seconds without one are a dead link
-     * to those who use it. Where neither is allowed it has to be as patient as the others. */
+    /* Without this, timers may be late by 50 us. Real-time scheduling, because a cable does not wait for a processor: after
+     * seconds without one, the hosts would see a dead link. If it is not allowed, the lowest nice value must be enough. */
     prctl(PR_SET_TIMERSLACK, 1);
     if (sched_setscheduler(0, SCHED_RR, &(struct sched_param){.sched_priority = 1})) {
         setpriority(PRIO_PROCESS, 0, -20);

@@ -1,12 +1,12 @@
 /*
- * descriptors [-n CALLS] [-h]: what a process of a job over several hosts keeps open. Every rank takes part in an all-gather and an
- * all-to-all-v with a block for every rank, checks every byte, and counts its descriptors. The last line of rank 0 has the
- * greatest numbers of all ranks:
+ * descriptors [-n CALLS] [-h]: counts the descriptors of a job over several hosts. Every rank takes part in an all-gather and
+ * an all-to-all-v with a block for every rank, and checks every byte. The last line of rank 0 has the maximum of each number
+ * over all ranks:
  *
  *     descriptors: 40 at first, 95 at the end: 56 probed, 3 other connections, 1 listeners, 5 polls, 30 others; data right
  *
  *     at first            after MPI_Init
- *     probed              established TCP connections that the kernel probes (keepalive): those of UCX, with coll/dma
+ *     probed              established TCP connections with keepalive probes: those of UCX, with coll/dma
  *     other connections   TCP connections without probes: Open MPI's own
  *     polls               epoll, eventfd and timerfd
  *

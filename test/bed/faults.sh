@@ -1,29 +1,47 @@
 #!/bin/bash
 # faults.sh [-k HOSTS] [-n RANKS_PER_HOST] [-b BYTES] [-f FAULT_SECONDS] [-w WAIT_SECONDS] FAULT...|all [-- MPIRUN-ARGS...]
 #
-# What a user sees when something breaks in a loop of collectives (coll_loop) across hosts: for each fault, a bed of its own
-# in which the fault happens one second into the loop, and one line
+# Shows what a user sees when a fault happens in a loop of collectives (coll_loop) across hosts. Each fault has a bed of its own
+# and happens one second after the begin of the loop. For each, the script prints a line:
 #
 #     flap ended=yes status=0 after=7.1 returned=0/4 slowest=3.15 data=right left=0
 #
-#     ended     whether mpirun ended by itself within WAIT_SECONDS (30) of the fault; `after`: so many seconds after it
+#     ended     whether mpirun ended by itself within WAIT_SECONDS (30) of the fault
 #     status    of mpirun; - if it did not end
-#     returned  on how many ranks an MPI call returned an error; `said` is the first one
+#     after     seconds from the fault to the end of mpirun
+#     returned  on how many ranks an MPI call returned an error; `said` is the first error
 #     slowest   longest call that succeeded, in seconds, among those longer than 0.2
-#     data      right, if the loop came to its end and every byte was checked; WRONG; none, if it did not come to its end
-#     left      processes of the job still there one second after mpirun ended, on hosts that live
+#     data      right: the loop was completed and every byte was checked; WRONG; none: the loop was not completed
+#     left      processes of the job one second after the end of mpirun, on hosts that are alive
 #
-# Faults: none; flap: the link of the last host goes down for FAULT_SECONDS (3); flutter: four times, for a tenth of that; down: for
-# good; deaf: it receives nothing for FAULT_SECONDS, and sends; oneway: for good; cut: its TCP connections are destroyed; kill: the
-# last rank is killed; setup: the same while communicators are made, with a delay of 0.1 s; host: every process of the last host is;
-# off: the last host has no power any more; stop: the last rank is stopped for FAULT_SECONDS; still: every process of the last host
-# is; loss: 1 % of all frames between hosts are lost; corrupt, duplicate, reorder: 2 % of them are; slow, crawl: all links carry 64
-# or 10 kbit/s for FAULT_SECONDS, and their queues 16 or 100 seconds of that; mtu: packets to and from the last host have at most
-# 576 bytes for FAULT_SECONDS, and longer ones are lost; files: a rank may open 32 files; full: there is no room in /dev/shm. The
-# output of the jobs is in build/log/faults/FAULT.
+# The faults; those with * last FAULT_SECONDS (3):
 #
-# Exit status 0 if every fault could be made, whatever came of it: the caller judges. 77 where there can be no bed.
-# Not part of ./check by itself.
+#     none      no fault
+#     flap*     the link of the last host is down
+#     flutter   the link of the last host is down four times, each time for a tenth of FAULT_SECONDS
+#     down      the link of the last host is down for good
+#     deaf*     the last host receives nothing, and sends
+#     oneway    the last host receives nothing from then on, and sends
+#     cut       the TCP connections of the last host are destroyed
+#     kill      the last rank is killed
+#     setup     the last rank is killed while communicators are made, in a bed with a delay of 0.1 s
+#     host      every process of the last host is killed
+#     off       the last host loses power
+#     stop*     the last rank is stopped
+#     still*    every process of the last host is stopped
+#     loss      1 % of all frames between hosts are lost
+#     corrupt, duplicate, reorder
+#               2 % of all frames between hosts are corrupted, duplicated, reordered
+#     slow*, crawl*
+#               all links carry 64 or 10 kbit/s; their queues are 16 or 100 seconds long
+#     mtu*      packets to and from the last host have at most 576 bytes, and longer ones are lost
+#     files     a rank may open 32 files
+#     full      there is no room in /dev/shm
+#
+# The output of the jobs is in build/log/faults/FAULT.
+#
+# Exit status 0: every fault could be injected, whatever the outcome. 77: this machine cannot have a bed. Not part of ./check by
+# itself.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -71,12 +89,12 @@ now_ms() {
     echo $((now / 1000))
 }
 
-# of_rank RANK FIELD: its host (4) or process number (6), as it says
+# of_rank RANK FIELD: prints the host (FIELD 4) or the process number (6) of a rank, from its output
 of_rank() {
     awk -v rank="$1" -v field="$2" '$1 == "rank" && $2 == rank && $3 == "host" { print $field; exit }' "$log"
 }
 
-# later SECONDS CMD...: then, whatever happens meanwhile
+# later SECONDS CMD...: runs CMD after SECONDS, in the background
 later() {
     {
         sleep "$1"
@@ -92,7 +110,7 @@ flutter() {
     done
 }
 
-# What is there before the job begins.
+# prepare FAULT: for faults that exist before the job begins
 prepare() {
     local i
     case $1 in
@@ -104,7 +122,7 @@ prepare() {
     esac
 }
 
-# What is under way when this returns goes on; the time of the fault is now.
+# inject FAULT: injects a fault. Faults that last some time continue in the background.
 inject() {
     local victim=$((ranks - 1))
     case $1 in
@@ -137,14 +155,15 @@ inject() {
         later "$seconds" "$here/bed-ctl" all rate none
         ;;
     mtu)
-        "$here/bed-ctl" all dirt corrupt 0 # packets are cut where they are sent
+        "$here/bed-ctl" all dirt corrupt 0 # so that hosts cut packets themselves, by delay_line cut
         "$here/bed-ctl" "$last" mtu 576
         later "$seconds" "$here/bed-ctl" "$last" mtu 1500
         ;;
     esac
 }
 
-# Processes of the job that are left on hosts; zombies wait for the host's first process only.
+# Prints the number of processes of the job that are left on hosts. Zombies do not count: only the first process of a host reaps
+# them.
 left() {
     local dir count=0
     for dir in /proc/[0-9]*; do
@@ -171,12 +190,12 @@ report() {
         "$left" "${said:+ said=\"$said\"}"
 }
 
-# In a bed: the job, the fault, the line.
+# inside FAULT MPIRUN-ARGS...: in a bed: runs the job, injects the fault, prints the line
 inside() {
     local fault=$1 mpirun begin after status=0 limit=() grace=3
     shift
     prepare "$fault"
-    [ "$fault" != oneway ] || grace=15 # the other side hears nothing from then on, and notices later
+    [ "$fault" != oneway ] || grace=15 # the other hosts notice the fault later
     # shellcheck disable=SC2016
     [ "$fault" != files ] || limit=(bash -c 'ulimit -n 32; exec "$@"' limited)
     mpirun -n "$ranks" --map-by "ppr:$per:node" "$@" "${limit[@]}" "$DMA_BED_BUILD/test/bed/coll_loop" -b "$bytes" \
@@ -186,7 +205,7 @@ inside() {
     until grep -q '^looping$' "$log"; do
         if [ $(($(now_ms) - begin)) -gt 200000 ] || ! kill -0 $mpirun 2>/dev/null; then
             case $fault in
-            files | full) # that may be what comes of it
+            files | full) # for these faults this is an outcome
                 wait $mpirun || status=$?
                 report "$fault" yes $status 0
                 return

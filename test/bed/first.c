@@ -1,16 +1,17 @@
 /*
- * first [-a]: what the first collectives of a job cost. Every rank takes part in a barrier, an all-gather and an all-to-all of 16
- * bytes a block, twice each, and checks every byte. The line of rank 0 has medians over all ranks, and the greatest value in brackets:
+ * first [-a]: the cost of the first collectives of a job. Every rank takes part in a barrier, then in an all-gather and an
+ * all-to-all with blocks of 16 bytes, twice each, and checks every byte. The line of rank 0 has medians over all ranks, with
+ * the maximum in brackets:
  *
  *     first: 64 ranks; all-gather 85.1 ms (90.2), again 1.20 ms; all-to-all 60 ms (61), again 2.1 ms; KiB resident after
  *     MPI_Init 9800 (10100), all-gather 11000 (11200), all-to-all 12000 (12100): 9000 private, 3000 shared; data right
  *
- * "private" is memory of this process alone, "shared" that of files and shared memory, both after the all-to-all. With -a
- * there is no all-to-all. Exit status 4: wrong data.
+ * "private" is anonymous memory of the process, "shared" is memory of files and shared memory, both after the all-to-all. With
+ * -a there is no all-to-all. Exit status 4: wrong data.
  *
- * On a machine that others use, times say little. So a second line has what does not depend on them: the processor time of
- * all ranks together, in the program and in the kernel, and how often they slept and were preempted (or gave up the core
- * with sched_yield). Ranks that are ready early wait in the call for those that are late, and that is in it.
+ * On a busy machine, times are not reliable. So a second line has numbers that depend less on the load: the processor time of
+ * all ranks together, in the program and in the kernel, and how often they slept and were preempted (or called sched_yield).
+ * The numbers include the wait of early ranks for late ones.
  *
  *     first: processor ms of all ranks, sleeps and preemptions: all-gather 410+220 ms 900 2000; again 8+9 ms 200 310;
  *     all-to-all 80+60 ms 500 600; again 11+8 ms 210 400
@@ -29,7 +30,7 @@
 enum { CALLS = 4 }; /* an all-gather, again, an all-to-all, again */
 enum { BLOCK = 16 };
 
-/* What a rank knows of itself. All members are doubles: MPI carries them as such. */
+/* The measurements of a rank. All members are doubles, because they are sent as MPI_DOUBLE. */
 typedef struct facts {
     double seconds[CALLS];
     double in_program[CALLS], in_kernel[CALLS]; /* processor time */
@@ -40,7 +41,7 @@ typedef struct facts {
 
 enum { FACTS = sizeof(facts_t) / sizeof(double) };
 
-/* KiB: resident; of that private, and in files or shared memory. */
+/* Reads the KiB of resident memory, and the private and the shared part of it. */
 static void look(double *resident, double *private, double *shared)
 {
     FILE *file = fopen("/proc/self/status", "r");
@@ -90,7 +91,7 @@ static double seconds_of(struct timeval time)
     return (double)time.tv_sec + 1e-6 * (double)time.tv_usec;
 }
 
-/* Adds what this process has used so far, times `sign`, to the facts about a call. */
+/* Adds the resources used by this process so far, times `sign`, to the facts about a call. */
 static void count_use(facts_t *facts, int call, double sign)
 {
     struct rusage usage;
@@ -143,7 +144,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Of each fact the median of all ranks, the greatest value and the sum. */
+/* Computes the median, the maximum and the sum of each fact over all ranks. */
 static void summarize(const facts_t *all, facts_t *median, facts_t *most, facts_t *sum)
 {
     double *values = malloc((size_t)ranks * sizeof(*values));

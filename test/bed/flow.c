@@ -1,13 +1,13 @@
 /*
- * flow: what a link does, told by counts.
+ * flow: measures a link.
  *
- *     flow sink PORT                 takes one TCP connection and prints "BYTES bytes in SECONDS s": from the first
- *                                    byte's arrival to the last's, so that the start of the sender does not count
- *     flow send ADDRESS PORT SECONDS sends to it
+ *     flow sink PORT                 accepts one TCP connection and prints "BYTES bytes in SECONDS s", from the arrival of the
+ *                                    first byte to that of the last, so that the start of the sender does not count
+ *     flow send ADDRESS PORT SECONDS sends to a sink
  *     flow echo PORT                 sends every UDP datagram back, until killed
- *     flow ping ADDRESS PORT COUNT   sends COUNT datagrams to it and prints "N of COUNT back, fastest U us"; waits for each
- *                                    a moment only, but counts those that come within a second of the last, so that a
- *                                    machine that is busy does not look like a link that loses
+ *     flow ping ADDRESS PORT COUNT   sends COUNT datagrams to an echo and prints "N of COUNT back, fastest U us". It waits for each
+ *                                    answer for a short time, and also counts answers up to a second after the last one, so that a
+ *                                    busy machine does not look like a link with losses
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -87,7 +87,7 @@ static void sink(const char *port)
     }
     while ((bytes = read(fd, chunk, sizeof(chunk))) > 0) {
         last = now_us();
-        /* What is there when the clock starts took no time. */
+        /* Bytes that are there when the clock starts do not count. */
         if (first) {
             total += bytes;
         } else {
@@ -124,7 +124,7 @@ static void echo(const char *port)
     }
 }
 
-/* Takes what comes back within this time: 1 if something did. */
+/* Receives an answer within this time. Returns 1 if there was one. */
 static int ping_reply(int fd, int timeout_ms, int64_t *fastest)
 {
     struct pollfd event = {.fd = fd, .events = POLLIN};
@@ -149,7 +149,7 @@ static void ping(const char *address, const char *port, long count)
     for (long i = 0; i < count; i++) {
         int64_t stamp = now_us();
 
-        /* A link that is down is a reason not to get there like any other. */
+        /* An error, for example because the link is down, counts as a lost datagram. */
         (void)!send(fd, &stamp, sizeof(stamp), 0);
         back += ping_reply(fd, MOMENT_MS, &fastest);
     }

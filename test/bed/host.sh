@@ -1,9 +1,10 @@
 #!/bin/bash
-# host.sh NUMBER HOSTS RATE WITH-BUILD...: the first process of a host. Sets up what is the host's own, then waits, and collects processes
-# whose parents have gone; the host ends with it. Started by rack.sh. Not part of ./check by itself.
+# host.sh NUMBER HOSTS RATE WITH-BUILD...: the first process of a host. Sets up the host, then waits and reaps orphaned
+# processes. The host ends with it. Started by rack.sh. Not part of ./check by itself.
 #
-# WITH-BUILD, a command line of ./with-build, sets what every login here finds in its environment, and lives as long as the
-# host: an emulated GPU node is the host's and not a job's, and Open MPI's daemons leave the session that starts them.
+# WITH-BUILD is a command line of ./with-build. It sets the environment of all logins on the host, and runs as long as the host.
+# So the emulated GPU node belongs to the host and not to a job, also because Open MPI's daemons leave the session that starts
+# them.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=test/bed/common.sh
@@ -13,7 +14,7 @@ shift 3
 name=h$number
 
 exec 2>&3 3>&-
-# /proc is the rack's still, and so is the number there.
+# /proc is still that of the rack, so this is the process number in the rack.
 read -r pid _ </proc/self/stat
 exec {go}<>"$bed/$name.go"
 echo "$pid" >"$bed/$name.up"
@@ -35,7 +36,7 @@ done
 ip neigh add 10.77.0.254 lladdr $head_mac dev eth0 nud permanent
 shape eth0 "$rate"
 cd /
-# The user's wishes about the emulated node.
+# The user's settings for the emulated node.
 mapfile -d '' -t emulation < <(env -0 | grep -z '^EMU_')
 {
     # shellcheck disable=SC2016

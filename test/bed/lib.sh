@@ -4,7 +4,7 @@
 # The first call of a communicator goes by the network, for tests that look at it. Random sweeps and first_calls set it anew.
 export OMPI_MCA_coll_dma_net_first_calls=0
 
-# Ends the test where this machine cannot have hosts, or what was built cannot reach them.
+# Skips the test if this machine cannot have hosts, or if the build has no UCX to reach them.
 needs_hosts() {
     local output
     output=$("${root:?}/test/bed/bed" 1 -t 200 -- true 2>&1)

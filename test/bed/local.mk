@@ -1,4 +1,4 @@
-# Several hosts on one machine, and what tests need on them. docs/dev/testing.md.
+# The testbed: several hosts on one machine, and programs for tests on them. See docs/dev/testing.md.
 
 mpi_programs += test/bed/coll_loop test/bed/descriptors test/bed/first test/bed/first_calls
 plain_programs += test/bed/delay_line test/bed/flow
@@ -30,7 +30,7 @@ extra_files += \
 	test/bed/slurm_jobs.sh \
 	test/bed/tied.sh
 
-# A component that was built without UCX: all objects of the component, but for the one that knows whether there is UCX.
+# A component without UCX: all objects of the component except net.o, which is compiled again without UCX.
 test_bed_inside = test/bed/inside/mca_coll_dma.so
 $(test_bed_inside): mca_coll_dma.la $(top_srcdir)/ompi_coll_dma/component/net.c
 	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(mca_coll_dma_la_CPPFLAGS) -UDMA_HAVE_UCX $(AM_CFLAGS) $(CFLAGS) -fPIC -shared \

@@ -1,8 +1,8 @@
 #!/bin/bash
-# nodes.sh: coll/dma between hosts: the random sweep over placements, algorithms, delay and loss; parameters; what users see
-# when links and processes fail. Counts and bounds, no timings. Runs inside ./with-build.
+# nodes.sh [-s SEED] [-n CASES] [-F]: tests coll/dma between hosts: the random sweep over placements, algorithms, delay and
+# loss; parameters; what users see when links and processes fail. Runs inside ./with-build.
 #
-#   nodes.sh [-s SEED] [-n CASES] [-F]     of each sweep (default 1, 60); -F: all faults that take long, too
+# SEED (1) and CASES (60) are those of each sweep. -F: also the faults that take long.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -21,11 +21,11 @@ done
 # shellcheck source=test/bed/lib.sh
 . "$here/lib.sh"
 needs_hosts
-# Hosts have a /tmp of their own.
+# Not in /tmp, because each host has a /tmp of its own.
 work=$(mktemp -d "$build/test/bed/none.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-# sweep_in BED-ARGS MPIRUN-ARGS...: a sweep of its own seed; in turn, first calls go to others and do not
+# sweep_in BED-ARGS MPIRUN-ARGS...: runs a sweep with the next seed; in turn, first calls go to others and do not
 sweep_in() {
     local options
     read -ra options <<<"$1"
@@ -36,22 +36,22 @@ sweep_in() {
         "${more[@]}"
 }
 
-# Every placement.
+# All placements.
 ok 'sweep: 2 hosts, 2 ranks each' sweep_in 2 -n 4 --map-by ppr:2:node
 ok 'sweep: 4 hosts, 2 ranks each' sweep_in 4 -n 8 --map-by ppr:2:node
 ok 'sweep: 4 hosts, a rank each' sweep_in 4 -n 4 --map-by ppr:1:node
 ok 'sweep: 3 hosts, ranks in turn' sweep_in 3 -n 6 --map-by node
 ok 'sweep: 3 hosts, uneven, in turn' sweep_in 3 -n 7 --map-by node
 ok 'sweep: 3 hosts, uneven' sweep_in 3 -n 6 --host h0:3,h1:1,h2:2
-# Open MPI's TCP module adds peers to one list without a lock when threads meet them at the same time, and MPI_Finalize then
-# crashes. So it adds all peers in MPI_Init.
+# If several threads use new peers at the same time, Open MPI's TCP module adds them to a list without a lock, and MPI_Finalize
+# crashes. mpi_add_procs_cutoff makes it add all peers in MPI_Init.
 more=(-t 3)
 ok 'sweep: threads' sweep_in 2 -n 4 --map-by ppr:2:node --mca mpi_add_procs_cutoff 1024
 more=()
 ok 'sweep: beside pml ucx' sweep_in 2 -n 4 --map-by ppr:2:node --mca pml ucx --mca pml_ucx_tls any \
     --mca pml_ucx_devices any
 
-# Every algorithm, with delay and loss, in small messages.
+# All algorithms, with delay and loss, and with small messages.
 for variant in ring direct rails leader split transpose pairs; do
     ok "sweep: $variant, delay and loss" sweep_in '3 -d 200 -l 3' -n 6 --host h0:3,h1:1,h2:2 \
         --mca coll_dma_net_variant "cluster_$variant" --mca coll_dma_net_chunk_bytes 4096
@@ -75,7 +75,7 @@ ok 'first calls: several communicators' first_calls 3 -n 7 --map-by node "$build
 ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 400 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
     --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll dma --mca coll_dma_net_first_calls 1 "$build/test/bed/first_calls" comms
 
-# Ranks that disagree about a call, so that some have chosen other algorithms. The errors are what is wanted.
+# Ranks disagree about a call, so that they choose different algorithms. The test passes if they get errors.
 quarrel() {
     local hosts=$1
     shift
@@ -86,7 +86,7 @@ quarrel() {
 ok 'disagreement: 2 hosts, 2 ranks each' quarrel 2 -n 4 --map-by ppr:2:node
 ok 'disagreement: 3 hosts, uneven' quarrel 3 -n 6 --host h0:3,h1:1,h2:2
 
-# check_in ARGS: two hosts with a rank each
+# check_in ARGS: runs allgather_check on two hosts with a rank each
 check_in() {
     "$here/bed" 2 -t 400 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \
         "$build/examples/allgather_check"
@@ -103,8 +103,8 @@ ok 'first calls: says so, on request' says 'MPI_COMM_WORLD .*: the first calls .
     -n 2 --map-by ppr:1:node --mca coll_dma_verbose 2 "$build/test/bed/first_calls" once "${loaded[@]}"
 ok 'served' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in
 ok 'nodes=0: left to others' refused --mca coll_dma_nodes 0
-# counts COUNTER ARGS: it is counted for a communicator that was made after the tool had begun. The files of two ranks may have
-# one name, since each host has its own process numbers.
+# counts COUNTER ARGS: COUNTER is not 0 for a communicator that was made after the tool has begun. The files of two ranks may
+# have the same name, because each host has its own process numbers.
 counts() {
     local counter=$1
     shift
@@ -117,7 +117,7 @@ counts() {
 ok 'nodes=0: counts it' counts reason_comm_nodes_off --mca coll_dma_nodes 0
 ok 'nodes=0: says so, on request' says 'nodes are left to the other components: coll_dma_nodes is 0$' check_in --mca coll_dma_nodes 0
 mca_path=${OMPI_MCA_mca_base_component_path:?}
-# The component without UCX says once that it leaves the communicator alone, although nobody has asked.
+# The component without UCX prints once, also without coll_dma_verbose, that it does not serve the communicator.
 inside() {
     local output
     output=$("$here/bed" 2 -t 400 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma \
@@ -148,7 +148,7 @@ ok 'net_profile: refused' says 'network profile /nowhere cannot be used' check_i
 
 ok 'net_chunk_bytes: near 2^64' near_2_64
 
-# A host with a UCX that is none: all ranks leave the communicator to others, and it says why.
+# On one host, libucp.so.0 is no library: no rank serves the communicator, and the reason is printed.
 echo nothing >"$work/libucp.so.0"
 without_ucx() {
     local output
@@ -158,11 +158,11 @@ without_ucx() {
     grep -q 'no transfers between nodes: UCX cannot be used: .*libucp.so.0' <<<"$output" &&
         grep -q '2 ranks, not served: a rank has no network' <<<"$output" && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
 }
-# Where Open MPI itself needs UCX, a process without it does not begin.
+# If Open MPI itself is linked with UCX, a process without UCX cannot start.
 ldd "$build/examples/allgather_check" | grep libucp >/dev/null || ok 'no UCX on one host' without_ucx
 
-# UCX's queues for shared memory, which no message between nodes uses, would be System V segments of megabytes that the group
-# of the user may write, and need space in /dev/shm.
+# coll/dma must not open UCX's transports for shared memory, which messages between nodes do not need: they would make System V
+# segments of megabytes that the user's group may write, and need space in /dev/shm.
 # shellcheck disable=SC2016
 beside_shared_memory='for host in h0 h1; do $CTL $host run mount -o remount,size=8k /dev/shm; done
     mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 200 >$WORK/shared 2>&1 &
@@ -175,7 +175,7 @@ beside_shared_memory='for host in h0 h1; do $CTL $host run mount -o remount,size
 ok 'no shared memory of UCX, and none needed' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
     "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$beside_shared_memory"
 
-# A bridge for containers has the same address on every host. Messages to it come back.
+# A bridge for containers has the same address on every host, so messages to this address return to the sender.
 # shellcheck disable=SC2016
 same_address='for host in h0 h1 h2; do
         $CTL $host run ip link add docker0 type veth peer name container
@@ -189,7 +189,7 @@ same_address='for host in h0 h1 h2; do
 ok 'an address that every host has' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
     "$here/bed" 3 -t 400 -- bash -euo pipefail -c "$same_address"
 
-# Only one host has such a bridge, and the others have a route for all addresses: a connection to it would wait for minutes.
+# Only one host has such a bridge. The others have a default route, so a connection to its address would wait for minutes.
 # shellcheck disable=SC2016
 bridge='for host in h0 h1; do $CTL $host run ip route add default via 10.77.0.254; done
     $CTL h0 run ip link add docker0 type bridge
@@ -204,8 +204,8 @@ bridge='for host in h0 h1; do $CTL $host run ip route add default via 10.77.0.25
 ok 'a bridge for containers on one host' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
     "$here/bed" 2 -t 100 -- bash -euo pipefail -c "$bridge"
 
-# Descriptors of a process, with CALLS ranks on HOSTS hosts: see descriptors.c. One connection for each rank of another host, few
-# of Open MPI's own, one listener beside its two, and none of the loopback interface's.
+# held HOSTS RANKS_PER_HOST MPIRUN-ARGS...: the descriptors of a process (descriptors.c): one connection for each rank of other
+# hosts, a few of Open MPI's own, one listener besides two of Open MPI, and none on the loopback interface.
 held() {
     local hosts=$1 each=$2 output remote
     shift 2
@@ -223,7 +223,7 @@ held() {
 ok 'descriptors: 4 hosts, 4 ranks each' held 4 4
 ok 'descriptors: 6 hosts, 2 ranks each' held 6 2
 
-# Where the limit is near, all ranks step aside before anything fails; where ob1 has enough, so has the job.
+# If the limit of open files is too low for coll/dma, no rank serves the communicator, and nothing fails.
 limited() {
     local limit output
     for limit in 40 46 52 58 64 70 80 160; do
@@ -243,8 +243,8 @@ limited() {
 }
 ok 'limits of open files' limited
 
-# Strangers: other users of the job's hosts, by all addresses of their host, and another host (the head) can connect to no rank.
-# Other hosts of the job can; without the number that UCX begins with, they do no harm.
+# Strangers. Other users on the job's hosts, by any address of the host, and another host (the head) cannot connect to a rank.
+# Other hosts of the job can connect, and do no harm unless they send the number with which UCX begins.
 # shellcheck disable=SC2016
 strangers='fails() { ! "$@"; }
     rm -f $WORK/strangers
@@ -309,7 +309,7 @@ for interfaces in eth0 10.77.0.0/24; do
         "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$second_network" x "$interfaces"
 done
 
-# fault NAME KEEPALIVE PATTERN [OPTIONS]: what faults.sh says of it
+# fault NAME KEEPALIVE PATTERN [OPTIONS]: the line that faults.sh prints for the fault has this pattern
 fault() {
     local output
     output=$("$here/faults.sh" -w 200 "${@:4}" "$1" -- --mca coll dma --mca coll_dma_keepalive "$2" 2>&1)
@@ -334,9 +334,9 @@ if [ $all_faults = 1 ]; then
     ok 'no room in /dev/shm' fault full 10 "$goes_on"
 fi
 ok 'a rank stopped for a while' fault stop 10 'status=0 .*data=right left=0'
-# The two ranks that mpirun can still hear.
+# At least the two ranks whose output still reaches mpirun.
 ok 'a link down for good' fault down 3 'returned=[2-4]/4'
-# From Open MPI 5.0 on mpirun ends the job as soon as its own connection is gone, some of the ranks before they know.
+# From Open MPI 5.0 on, mpirun ends the job when its own connection is closed, and so some ranks before they get the error.
 all=4
 [ "${dma_ompi_series:?}" = 4.1 ] || all='[0-4]'
 ok 'connections destroyed' fault cut 3 "ended=yes .*returned=$all/4 .*left=0"

@@ -1,16 +1,16 @@
 #!/bin/bash
-# rack.sh HOSTS RATE DELAY_US LOSS_PERMILLE GPUS PERSONA BUILD CMD...: the first process in the namespaces of a bed. Makes the hosts
-# and the network between them, runs CMD beside them on the head, and takes everything along when it ends. Started by bed.
+# rack.sh HOSTS RATE DELAY_US LOSS_PERMILLE GPUS PERSONA BUILD CMD...: the first process in the namespaces of a bed. Makes the
+# hosts and the network between them, and runs CMD on the head. When it ends, everything ends. Started by bed.
 # Not part of ./check by itself.
 #
-#     h0: eth0 --- h0 +-----+             The bridge knows which address is behind which port and learns nothing, so
-#     h1: eth0 --- h1 | br0 | -- head     that it makes no difference that with a delay all that hosts send enters
-#     ...             +-----+             through one more port:
+#     h0: eth0 --- h0 +-----+             The bridge has a fixed table of addresses and ports, and does not learn. So it also works
+#     h1: eth0 --- h1 | br0 | -- head     with a delay, where all frames of hosts enter by one more port:
+#     ...             +-----+
 #                        |
-#                      delay              hN, arriving -> (redirect) -> delay -> delay_line, waits -> delay -> br0 -> hM
+#                      delay              hN, ingress -> (redirect) -> delay -> delay_line, waits -> delay -> br0 -> hM
 #
-# Rate: tbf on both ends of a link. Loss: nftables where the bridge forwards, by the receiver: every frame between hosts
-# meets one rule. What the head sends and receives is not lost.
+# Rate: tbf at both ends of a link. Loss: nftables in the forward path of the bridge, with one rule per receiver, so that each
+# frame between hosts passes one rule. Frames to and from the head are not lost.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -19,7 +19,7 @@ root=$(cd "$here/../.." && pwd)
 hosts=$1 rate=$2 delay=$3 loss=$4 gpus=$5 persona=$6 build=$7
 shift 7
 
-# keep FOLDER: what is under /tmp, where everyone has a mount of their own, or under /dev/shm, can be seen nevertheless.
+# keep FOLDER: keeps a folder below /tmp or /dev/shm visible, although hosts and head have mounts of their own there
 keep() {
     local folder
     case $1 in
@@ -40,7 +40,7 @@ own_files() {
     mount -t tmpfs bed /run
     mkdir -p $bed/keep
     : >$bed/keep.list
-    # A tree may be made of links into another one.
+    # The source tree may consist of links into another one, which must be visible, too.
     keep "$root"
     keep "$(cd "$(dirname "$(realpath "$0")")/../.." && pwd)"
     keep "$(cd "$build" && pwd)"
@@ -61,7 +61,7 @@ own_files() {
     cd "$cwd" 2>/dev/null || cd /
 }
 
-# Before the ports: a port is redirected to the delay line as it is made.
+# Must run before the ports are made, because each port is redirected to the delay line when it is made.
 head_network() {
     local i
     mount -t sysfs sysfs /sys
@@ -108,7 +108,7 @@ fail() {
     exit 1
 }
 
-# doing PID: what each process from this one down is doing in the kernel
+# doing PID: prints the state and the kernel stack of this process and of all its descendants
 doing() {
     local child children=()
     echo "$1 $(tr '\0' ' ' <"/proc/$1/cmdline"): $(awk '/^State/ { print $2 }' "/proc/$1/status") $(tr '\n' ' ' <"/proc/$1/stack")" >&2
@@ -118,9 +118,9 @@ doing() {
     done
 }
 
-# told_by PID FD: the line that process PID sends, for which 200 seconds are enough on any machine. On a busy one a second may
-# end between two characters of the line.
-told_by() {
+# line_of PID FD: prints the line that process PID writes to FD, within 200 seconds. `read -t 1` may end within the line on a
+# busy machine, so parts are joined.
+line_of() {
     local try line begun=''
     for ((try = 0; try < 200; try++)); do
         if read -r -t 1 -u "$2" line; then
@@ -138,11 +138,11 @@ add_host() {
     local name=h$1 first pid word up go
     mkfifo "$bed/$name.up" "$bed/$name.go"
     exec {up}<>"$bed/$name.up" {go}<>"$bed/$name.go"
-    # unshare has something to say when its host is killed; the host itself may complain.
+    # Drops what unshare prints when its host is killed. Messages of the host are shown.
     unshare --net --uts --ipc --mount --pid --fork --kill-child --propagation private -- \
         "$here/host.sh" "$1" "$hosts" "$rate" "${login[@]}" {up}>&- {go}>&- </dev/null 3>&2 2>/dev/null &
     first=$!
-    pid=$(told_by $first "$up") || fail "$name did not start"
+    pid=$(line_of $first "$up") || fail "$name did not start"
     echo "$pid" >"$bed/$name.pid"
     ip -batch - <<END
 link add $name type veth peer name eth0 address $(mac_of "$1") netns $pid
@@ -157,7 +157,7 @@ END
         tc filter add dev "$name" ingress protocol all u32 match u32 0 0 action mirred egress redirect dev delay
     fi
     echo go >&"$go"
-    word=$(told_by $first "$up") || fail "$name did not come up"
+    word=$(line_of $first "$up") || fail "$name did not come up"
     [ "$word" = up ] || fail "$name: $word"
     exec {up}>&- {go}>&-
 }
@@ -175,12 +175,12 @@ done
 unset DMA_BED_PARENT
 export DMA_BED=$bed DMA_BED_BUILD=$build
 export OMPI_MCA_orte_default_hostfile=$bed/hostfile OMPI_MCA_plm_rsh_agent=$here/agent.sh
-# A host does not know the way into another one.
+# A host cannot start processes on another host.
 export OMPI_MCA_plm_rsh_no_tree_spawn=1
-# The same by the names of later series.
+# The same parameters by their names in later series.
 export PRTE_MCA_prte_default_hostfile=$bed/hostfile PRTE_MCA_default_hostfile=$bed/hostfile
 export PRTE_MCA_plm_ssh_agent=$here/agent.sh PRTE_MCA_plm_ssh_no_tree_spawn=1
-# Debian's Open MPI 6.0 is configured to use nothing but lo.
+# Debian's Open MPI 6.0 is configured to use only lo.
 export OMPI_MCA_btl_tcp_if_include=10.77.0.0/24
 # shellcheck source=tools/build.sh
 . "$root/tools/build.sh"

@@ -1,7 +1,7 @@
 #!/bin/bash
-# slurm.sh: batch jobs by examples/slurm/ in a real Slurm: slurmctld and munged on the head of a testbed, slurmd and munged on
-# its three hosts. Jobs on one node and on several, with srun and mpirun, a killed task, a cancelled job, and that nothing of
-# them is left. Runs inside ./with-build.
+# slurm.sh: runs the batch scripts of examples/slurm/ in a real Slurm: slurmctld and munged on the head of a testbed, slurmd and
+# munged on its three hosts. Tests jobs on one node and on several, with srun and mpirun, a killed task and a cancelled job, and
+# that nothing is left of them. Runs inside ./with-build.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -15,7 +15,7 @@ for tool in slurmctld slurmd sbatch munged; do
     command -v $tool >/dev/null || skip "there is no $tool (Debian packages slurmctld, slurmd, slurm-client, munge)"
 done
 needs_hosts
-# Hosts have a /tmp of their own.
+# Not in /tmp, because each host has a /tmp of its own.
 work=$(mktemp -d "$build/test/bed/none.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 chmod 755 "$work"

@@ -1,5 +1,5 @@
 #!/bin/bash
-# slurm_jobs.sh WORK BUILD: what slurm.sh runs on the head of a testbed with three hosts. Part of the suite slurm.
+# slurm_jobs.sh WORK BUILD: the part of slurm.sh that runs on the head of a testbed with three hosts. Part of the suite slurm.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -7,7 +7,7 @@ root=$(cd "$here/../.." && pwd)
 . "$root/test/lib.sh"
 work=$1 build=$2
 export SLURM_CONF=$work/slurm.conf
-# Limits end only what hangs, however busy the machine is.
+# A factor for time limits, so that they end only jobs that hang, also on a busy machine.
 patience=10
 
 on() {
@@ -16,7 +16,7 @@ on() {
 
 # ---- the cluster ----
 
-# /tmp is each host's own, /run is not.
+# Each host has a /tmp of its own. /run is shared.
 configure() {
     head -c 1024 /dev/urandom >"$work/munge.key"
     cat >"$SLURM_CONF" <<END
@@ -73,7 +73,7 @@ start() {
     wait_for '[ "$(sinfo -h -t idle -o %D)" = 3 ]' || { sinfo; tail "$work"/*.log; return 1; }
 }
 
-# wait_for CONDITION: for at most 30 s times patience, or so many turns
+# wait_for CONDITION: waits at most 30 s * patience
 turns=$((150 * patience))
 wait_for() {
     local i
@@ -86,7 +86,7 @@ wait_for() {
 
 # ---- what is left ----
 
-# What is on a host: processes, shared memory, files, sockets that someone waits at.
+# Prints what is on a host: processes, shared memory, files, listening sockets.
 here_now() {
     # shellcheck disable=SC2016
     on "$1" bash -c 'ps -eo args= | grep -vE "^(ps|sort|ls|cat|awk|grep|ss) " | sort
@@ -102,7 +102,7 @@ remember() {
     done
 }
 
-# Nothing is there that was not there before.
+# Nothing is on the hosts that was not there before.
 nothing_left() {
     local host left=0
     for host in h0 h1 h2; do
@@ -115,7 +115,7 @@ nothing_left() {
     return $left
 }
 
-# is_noticed file|process: one that a job has left
+# is_noticed file|process: the check notices a file or a process that a job has left
 is_noticed() {
     local pid=0 status=0
     case $1 in
@@ -136,7 +136,7 @@ is_noticed() {
 
 # ---- jobs ----
 
-# batch SCRIPT PROGRAM...: by a user on the first host, who waits for the end; prints what the job has printed
+# batch SCRIPT PROGRAM...: submits a job as a user on the first host, waits for its end, and prints its output
 batch() {
     local status=0
     timeout $((30 * patience)) "$here/bed-ctl" h0 run env SLURM_CONF="$SLURM_CONF" OMPI_MCA_mpi_yield_when_idle=1 \
@@ -145,7 +145,7 @@ batch() {
     return $status
 }
 
-# right SCRIPT TASKS CHECK PROGRAM...: the job's result is right, coll/dma has served it, and CHECK finds what it wants
+# right SCRIPT TASKS CHECK PROGRAM...: the result of the job is right, coll/dma has served it, and CHECK succeeds
 right() {
     local output script=$1 tasks=$2 check=$3
     shift 3
@@ -155,7 +155,7 @@ right() {
         grep -qE "$check" <<<"$output" && nothing_left
 }
 
-# in_background SCRIPT: a long job, after its loop has begun; its number is in $job
+# in_background SCRIPT: starts a long job and waits until its loop has begun; sets $job to its number
 in_background() {
     rm -f "$work/output"
     job=$(on h0 env SLURM_CONF="$SLURM_CONF" OMPI_MCA_mpi_yield_when_idle=1 sbatch --parsable --output="$work/output" \
@@ -167,7 +167,7 @@ state_of() {
     scontrol show job "$1" | sed -n 's/.*JobState=\([A-Z]*\).*/\1/p'
 }
 
-# ended JOB STATE: it does, within half a minute (on a machine that is not busy), and leaves nothing
+# ended JOB STATE: the job ends in this state, within half a minute (on a machine that is not busy), and leaves nothing
 ended() {
     wait_for "[ \"\$(state_of $1)\" = $2 ] && [ \"\$(sinfo -h -t idle -o %D)\" = 3 ]" || {
         echo "job $1 is $(state_of "$1"), not $2"

@@ -1,13 +1,15 @@
 #!/bin/bash
-# soak.sh [-t SECONDS] [-s SEED] [-w WAY]: jobs that run for long. All operations, forms, datatypes and variants on communicators that come
-# and go (the random sweep), in host memory, on an emulated node in device memory, and over hosts of the testbed. Each way
-# gets the same part of the time: most of it one job, whose ranks are looked at from outside once a second; the rest jobs that are
-# killed whole, at a random moment. WAY: host, device or hosts alone. Runs inside ./with-build.
+# soak.sh [-t SECONDS] [-s SEED] [-w WAY]: runs long jobs: the random sweep, with all operations, forms, datatypes and variants,
+# on communicators that are made and freed. There are three ways: host (host memory), device (device memory on an emulated node)
+# and hosts (several hosts of the testbed). All have the same share of SECONDS; with -w only one runs. Three quarters of the
+# time is one job, whose ranks are measured once a second. In the last quarter, jobs are killed at random moments. Runs inside
+# ./with-build.
 #
-# Right: no call has wrong data. Flat: what a rank has at least in the last third of its life (descriptors, mappings, resident
-# memory) is not more than what it has at least in the middle third. The least of many looks is what it keeps between calls; what
-# it has at most depends on the call. Clean: after a job that was killed, no file is left in /dev/shm and $TMPDIR, which are this
-# script's own.
+# The test passes if
+#   - no call has wrong data;
+#   - descriptors, mappings and resident memory of a rank do not grow: the minimum in the last third of its life is not greater than
+#     the minimum in the middle third. The minimum of many values is what a rank keeps between calls; the maximum depends on the calls;
+#   - no file is left in /dev/shm and $TMPDIR after a job was killed. Both are mounts or folders of this script.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
@@ -33,17 +35,17 @@ work=$(mktemp -d "$build/test/bed/soak.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/tmp"
 export TMPDIR=$work/tmp
-# Of growth. Memory: what the allocator may take for good while sizes are random, which is as much without coll/dma.
+# The growth that is allowed. For memory, it is what the allocator may keep with random sizes, also without coll/dma.
 slack_kb=24576 slack=4
 
-# Ranks of the job: programs with our mark. Their environment says so, in other pid namespaces too.
+# Prints the ranks of the job: processes with this DMA_SOAK in their environment, also in other pid namespaces.
 ranks() {
     grep -lzFx "DMA_SOAK=$DMA_SOAK" /proc/[0-9]*/environ 2>/dev/null | while IFS=/ read -r _ _ pid _; do
         [ "$(cat "/proc/$pid/comm" 2>/dev/null)" != sweep ] || echo "$pid"
     done
 }
 
-# look PID: "PID DESCRIPTORS MAPPINGS KB"
+# look PID: prints "PID DESCRIPTORS MAPPINGS KB"
 look() {
     local fds maps rest kb
     fds=(/proc/"$1"/fd/*)
@@ -52,7 +54,7 @@ look() {
     echo "$1 ${#fds[@]} $maps $kb" "${rest:+}"
 }
 
-# begin WAY CASES: the job, in the background; $job
+# begin WAY CASES: starts the job in the background; sets $job
 begin() {
     local sweep=("$build/test/mpi/sweep" -s "$seed" -n "$2" -w 300)
     seed=$((seed + 1))
@@ -68,7 +70,7 @@ begin() {
     job=$!
 }
 
-# await_ranks: they are there
+# await_ranks: waits until there are ranks
 await_ranks() {
     local i
     for ((i = 0; i < 300; i++)); do
@@ -79,7 +81,7 @@ await_ranks() {
     return 1
 }
 
-# kill_all: every rank at once, and what started them must notice
+# kill_all: kills all ranks at the same time; mpirun must end, too
 kill_all() {
     local i
     # shellcheck disable=SC2046
@@ -97,7 +99,7 @@ kill_all() {
     ! grep -E '^sweep: rank [0-9]+ ' "$work/out" | grep -v 'signal 9'
 }
 
-# flat FILE: the least of each rank's last third against that of its middle third
+# flat FILE: for each rank, compares the minimum of the last third with that of the middle third
 flat() {
     awk -v slack=$slack -v slack_kb=$slack_kb '
         { n[$1]++; for (k = 2; k <= 4; k++) v[$1, n[$1], k] = $k }
@@ -123,7 +125,7 @@ flat() {
         }' "$1"
 }
 
-# long WAY SECONDS
+# long WAY SECONDS: one job, whose ranks are measured once a second
 long() {
     local end pid
     begin "$1" 100000000
@@ -144,11 +146,11 @@ long() {
 }
 
 left() {
-    # Without what the GPU runtime's compiler leaves.
+    # Without files that the GPU runtime's compiler leaves.
     find /dev/shm "$TMPDIR" -mindepth 1 ! -path '*/comgr-*'
 }
 
-# killed WAY SECONDS: jobs, until the time is over
+# killed WAY SECONDS: starts and kills jobs until the time is over
 killed() {
     local end=$((SECONDS + $2)) before
     before=$(left)

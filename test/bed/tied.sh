@@ -1,6 +1,5 @@
 #!/bin/bash
-# tied.sh CMD...: CMD, unless the process that should be its parent is gone already. Started by bed through setpriv, which
-# has the kernel kill this process when its parent ends, a parent that ended before that aside: that is looked for here.
-# Not part of ./check by itself.
+# tied.sh CMD...: runs CMD, unless its parent has ended. bed starts this script through setpriv, after which the kernel kills it
+# when its parent ends. If the parent has ended before setpriv, this script notices and ends. Not part of ./check by itself.
 [ "$PPID" = "$DMA_BED_PARENT" ] || exit 137
 DMA_BED_PARENT=$$ exec "$@"
