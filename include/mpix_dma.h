@@ -30,10 +30,9 @@
  *   - the runtime has memory operations of streams;
  *   - the stream was created as non-blocking (hipStreamNonBlocking, CU_STREAM_NON_BLOCKING). A copy in the null stream waits
  *     for all other streams, so a copy of MPI there would wait for the stream that waits for MPI;
- *   - the device is known to have enough queues. A stream that waits for MPI blocks other streams that the runtime has put into
- *     the same queue of the device, and no stream of MPI may be among them. CUDA: CUDA_DEVICE_MAX_CONNECTIONS in the
- *     environment is 16 or more, and a quarter of it is the number of streams that may wait. HIP: no stream may wait. For both,
- *     MPIX_DMA_WAITING_STREAMS in the environment sets another number.
+ *   - MPIX_DMA_WAITING_STREAMS in the environment allows it: the number of streams that may wait at once. By default none may,
+ *     because only the program can know that nothing keeps MPI from submitting copies while a stream waits for them: no call of
+ *     the runtime that waits for the whole device, and no lack of queues of the device (docs/user/queues.md).
  * If a condition does not hold, the results are the same, and the host waits: MPIX_Enqueue_start for the stream,
  * MPIX_Enqueue_waitall for the collectives. With MPIX_DMA_VERBOSE=1 in the environment, a line on stderr says why.
  *

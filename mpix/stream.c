@@ -10,8 +10,6 @@
 /* Constants that are equal in HIP and in CUDA's driver. */
 enum { DONE = 0, NOT_READY = 600, NON_BLOCKING = 1, AT_LEAST = 0 };
 enum { HIP_SIGNAL_MEMORY = 2, CUDA_PORTABLE = 1, CUDA_MAPPED = 2 };
-/* The least value of CUDA_DEVICE_MAX_CONNECTIONS with which streams may wait, and the connections per stream that waits. */
-enum { LEAST_CONNECTIONS = 16, CONNECTIONS_A_STREAM = 4 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all static variables here */
 static mpix_words_t *unused;
@@ -173,29 +171,16 @@ static long number_of(const char *variable)
     return text && end != text && !*end && number >= 0 ? number : -1;
 }
 
-/* How many streams may wait at once; see stream.h. */
-static long may_wait(int type)
+/* Why one more stream may not wait, or NULL; see stream.h. */
+static const char *refuse_wait(void)
 {
-    long allowed = number_of("MPIX_DMA_WAITING_STREAMS"), connections;
-
-    if (allowed >= 0 || type == MPIX_QUEUE_HIP) {
-        return allowed > 0 ? allowed : 0;
-    }
-    connections = number_of("CUDA_DEVICE_MAX_CONNECTIONS");
-    return connections < LEAST_CONNECTIONS ? 0 : connections / CONNECTIONS_A_STREAM;
-}
-
-/* Why one more stream may not wait, or NULL. */
-static const char *refuse_wait(int type)
-{
-    long most = may_wait(type);
+    long most = number_of("MPIX_DMA_WAITING_STREAMS");
 
     if (most > asynchronous) {
         return NULL;
     }
     return most > 0 ? "as many streams have asynchronous queues as may wait at once"
-                    : "work of MPI could stand behind a stream that waits, in one queue of the device "
-                      "(MPIX_DMA_WAITING_STREAMS)";
+                    : "work of MPI could stand behind a stream that waits (MPIX_DMA_WAITING_STREAMS)";
 }
 
 /* Some devices and drivers refuse the operations. So each is tried once, with the number that the words already have. */
@@ -232,7 +217,7 @@ static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
         !(flags & NON_BLOCKING)) {
         return "the stream was not created as non-blocking";
     }
-    why = refuse_wait(stream->type);
+    why = refuse_wait();
     why = why ? why : try_words(stream);
     asynchronous += why == NULL;
     return why;

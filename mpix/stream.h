@@ -5,11 +5,18 @@
  * start, and waits for `done` at a waitall. Only the lower 32 bits of numbers are compared, because some devices lack CUDA's
  * 64-bit operations. A queue never has 2^31 operations that are not complete, so this is enough.
  *
- * A stream that waits occupies one of the few device queues that all streams of the process share: connections (CUDA: 8, or 2
- * under MPS) or hardware queues (HIP: 4). If the runtime maps a stream of MPI to the same one, MPI's copies are behind the
- * wait, and the wait is for these copies: the program hangs. CUDA chooses a connection with the least work, so this needs more
- * busy streams than connections. HIP chooses when it makes the stream. There is no call that returns the choice. So at most
- * MPIX_DMA_WAITING_STREAMS streams wait at once, by default a quarter of CUDA_DEVICE_MAX_CONNECTIONS if that is 16 or more. For
+ * The library's thread submits MPI's copies after the stream has begun to wait for them. Two things can prevent that, and then
+ * the program hangs:
+ *
+ * - A call of the runtime that waits for the whole device, in any thread. CUDA holds a lock meanwhile, so that no other thread
+ *   can submit copies. Such calls are cuMemFree, cuMemFreeHost, cuMemHostUnregister, cuIpcCloseMemHandle, and the first launch of
+ *   a kernel, which loads it. Many programs and libraries make them.
+ * - The device has few queues, which all streams of the process share: connections (CUDA: 8, or 2 under MPS) or hardware queues
+ *   (HIP: 4). If the runtime maps a stream of MPI to that of a stream that waits, MPI's copies are behind the wait. CUDA chooses a
+ *   connection with the least work, so this needs more busy streams than connections. HIP chooses when it makes the stream.
+ *   There is no call that returns the choice.
+ *
+ * Only the program can know that neither happens. So at most MPIX_DMA_WAITING_STREAMS streams wait at once, by default none. For
  * the others the host waits.
  */
 #ifndef MPIX_STREAM_H

@@ -379,13 +379,17 @@ stage_late() {
     return $status
 }
 
+# Streams wait for MPI only where the program allows it (docs/user/queues.md). Copies inside of a device are kernels if they are
+# graphs, and their first launch waits for the whole device.
+streams_wait=(-x MPIX_DMA_WAITING_STREAMS=8 -x CUDA_DEVICE_MAX_CONNECTIONS=32 --mca coll_dma_own_copy copy)
+
 # shellcheck disable=SC2046
 stage_queue() {
     local status=0 modes=nccl,nccl-reg,nccl-sym,nccl-zero args
     args=(-m "$((1024 / ranks)):$((16777216 / ranks))" -F 4 -i 20 -x 2 -k 100 -p 5 -T 40 -r "$([ -n "$(rival)" ] && echo $modes || echo none)")
-    bench queue 90 -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
+    bench queue 90 "${streams_wait[@]}" -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
         $(rival) "${args[@]}" allgather_queue alltoall_queue || status=1
-    bench queue-in-place 60 -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
+    bench queue-in-place 60 "${streams_wait[@]}" -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
         $(rival) "${args[@]}" -I allgather_queue allgather_persistent || status=1
     return $status
 }
@@ -396,7 +400,7 @@ schedules() {
     folder=$(cublas_folder)
     [ -n "$folder" ] || { echo 'no cuBLAS'; return 1; }
     [ ! -e "$(nccl_home)/lib/libnccl.so.2" ] || nccl=(-n "$(nccl_home)/lib/libnccl.so.2")
-    limited_run "$limit" build "$ranks" -x CUDA_DEVICE_MAX_CONNECTIONS=32 -x MPIX_DMA_VERBOSE=1 \
+    limited_run "$limit" build "$ranks" "${streams_wait[@]}" -x MPIX_DMA_VERBOSE=1 \
         -x LD_LIBRARY_PATH="$work/build/.libs:$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$work/build/test/gpu/schedules/schedules" \
         cuda -t "$type" "${nccl[@]}" -r 25 -l 6 -c "$out/schedules.csv" "${@:3}" >"$work/schedules-$type.log" 2>&1
     cat "$work/schedules-$type.log" >>"$out/schedules.txt"
@@ -426,7 +430,7 @@ mpix() {
     shift 2
     libraries=$(cublas_folder)
     echo "-- $name"
-    limited_run "$limit" build "$ranks" -x CUDA_DEVICE_MAX_CONNECTIONS=16 -x MPIX_DMA_VERBOSE=1 \
+    limited_run "$limit" build "$ranks" "${streams_wait[@]}" -x MPIX_DMA_VERBOSE=1 \
         -x LD_LIBRARY_PATH="$work/build/.libs${libraries:+:$libraries}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@" >"$work/$name.log" 2>&1 ||
         { tail -n 8 "$work/$name.log"; return 1; }
     tail -n 5 "$work/$name.log" | tee -a "$out/parts.txt"

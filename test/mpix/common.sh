@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 export MPIX_DMA_VERBOSE=1 OMPI_MCA_mpi_yield_when_idle=1
 component=dma
 # Enough connections for all streams of a test, so that no stream is behind one that waits.
-connections=32 waiting=''
+connections=32 waiting=8
 # Further arguments of mpirun.
 parameters=()
 
