@@ -290,7 +290,8 @@ void dma_device_check_brief(const dma_comm_t *comm, const dma_task_t *task)
     struct dma_device_call *d = task->device;
     uint64_t bytes, most = comm->proc->params.scratch_bytes / BRIEF_PARTS;
 
-    if (!d->recv.exportable || d->recv_scratch || !comm->device || !dma_ipc_is_brief(comm->proc->ipc, &d->recv)) {
+    if (!d->recv.exportable || d->recv_scratch || d->recv_shape.row || !comm->device ||
+        !dma_ipc_is_brief(comm->proc->ipc, &d->recv)) {
         return;
     }
     bytes = dma_blocks_all(&task->run.recv, comm->nranks);

@@ -7,6 +7,7 @@
 
 #include "gpu/brief.h"
 #include "gpu/mapped.h"
+#include "gpu/registered.h"
 #include "gpu/tied.h"
 #include "node/arena.h"
 
@@ -36,16 +37,6 @@ struct dma_import {
     } state; /* in the list of imports; in the list `closing`; in no list, but still in use */
 };
 
-typedef struct registration {
-    struct registration *next;
-    const void *addr;
-    size_t bytes;
-    uint64_t device_addr;
-    int device;
-    unsigned resets; /* of the device when it was made */
-    unsigned uses;
-} registration_t;
-
 struct dma_ipc {
     const dma_gpu_runtime_t *rt;
     dma_counters_t *counters; /* may be NULL */
@@ -59,7 +50,7 @@ struct dma_ipc {
     bool evicted; /* an export has been evicted: its memory may still exist */
     dma_import_t *imports;
     dma_import_t *closing; /* closed here, but the runtime still holds them */
-    registration_t *registrations;
+    dma_registration_t *registered;
 };
 
 dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt, dma_counters_t *counters)
@@ -90,7 +81,6 @@ static void free_imports(dma_import_t *first)
 void dma_ipc_destroy(dma_ipc_t *ipc)
 {
     export_entry_t *next;
-    registration_t *p;
 
     dma_mapped_end(&ipc->owner);
     for (export_entry_t *e = ipc->exports; e; e = next) {
@@ -99,10 +89,7 @@ void dma_ipc_destroy(dma_ipc_t *ipc)
     }
     free_imports(ipc->imports); /* not closed on purpose: a device may still access them */
     free_imports(ipc->closing); /* the runtime holds them until the process ends */
-    while ((p = ipc->registrations)) {
-        ipc->registrations = p->next;
-        free(p);
-    }
+    dma_registered_forget(&ipc->registered);
     pthread_mutex_destroy(&ipc->lock);
     free(ipc);
 }
@@ -579,100 +566,21 @@ void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import)
     pthread_mutex_unlock(&ipc->lock);
 }
 
-/*
- * ---- registrations ----
- *
- * A process has one registration per address for all its devices. What lies inside of memory that is registered uses that
- * registration. CUDA refuses a second one. HIP accepts a second registration of the same address without an error, and then
- * the first hipHostUnregister ends both. The device address is the same for all devices. A reset of the device that has
- * registered it may destroy the registration, so the next user renews it, for all users.
- */
-
-static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes,
-                                  uint64_t *device_addr)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter(device, &scope);
-
-    if (status == DMA_OK) {
-        status = rt->host_register(addr, bytes, device_addr);
-        rt->leave(&scope);
-    }
-    return status;
-}
-
-static bool contains(const registration_t *p, const void *addr, size_t bytes)
-{
-    uintptr_t first = (uintptr_t)p->addr, at = (uintptr_t)addr;
-
-    return at >= first && at - first <= p->bytes && bytes <= p->bytes - (at - first);
-}
-
-/* With the lock. Makes the registration, or makes it again. */
-static dma_status_t renew(const dma_ipc_t *ipc, registration_t *p, int device)
-{
-    dma_status_t status = register_host(ipc->rt, device, (void *)(uintptr_t)p->addr, p->bytes, &p->device_addr);
-
-    if (status == DMA_OK) {
-        p->device = device;
-        p->resets = dma_gpu_resets(ipc->rt, device);
-    }
-    return status;
-}
-
-static void end_registration(const dma_ipc_t *ipc, const registration_t *p)
-{
-    dma_gpu_scope_t scope;
-
-    if (ipc->rt->enter_to_release(p->device, &scope) == DMA_OK) {
-        ipc->rt->host_unregister((void *)(uintptr_t)p->addr);
-        ipc->rt->leave(&scope);
-    }
-}
+/* ---- registrations ---- */
 
 dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr)
 {
-    dma_status_t status = DMA_OK;
-    registration_t *p;
+    dma_status_t status;
 
     pthread_mutex_lock(&ipc->lock);
-    for (p = ipc->registrations; p && !contains(p, addr, bytes); p = p->next) {
-    }
-    if (!p) {
-        if (!(p = malloc(sizeof(*p)))) {
-            status = DMA_ERR_NOMEM;
-            goto unlock;
-        }
-        *p = (registration_t){.next = ipc->registrations, .addr = addr, .bytes = bytes};
-        if ((status = renew(ipc, p, device)) != DMA_OK) {
-            free(p);
-            goto unlock;
-        }
-        ipc->registrations = p;
-    } else if (p->resets != dma_gpu_resets(ipc->rt, p->device)) {
-        end_registration(ipc, p);
-        if ((status = renew(ipc, p, device)) != DMA_OK) {
-            goto unlock;
-        }
-    }
-    p->uses++;
-    *device_addr = p->device_addr + ((uintptr_t)addr - (uintptr_t)p->addr);
-unlock:
+    status = dma_registered_add(&ipc->registered, ipc->rt, device, addr, bytes, device_addr);
     pthread_mutex_unlock(&ipc->lock);
     return status;
 }
 
 void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
 {
-    registration_t **link, *p;
-
     pthread_mutex_lock(&ipc->lock);
-    for (link = &ipc->registrations; *link && !contains(*link, addr, 1); link = &(*link)->next) {
-    }
-    if ((p = *link) && !--p->uses) {
-        *link = p->next;
-        end_registration(ipc, p);
-        free(p);
-    }
+    dma_registered_remove(&ipc->registered, ipc->rt, addr);
     pthread_mutex_unlock(&ipc->lock);
 }

@@ -33,6 +33,8 @@ core_sources += \
 	ompi_coll_dma/gpu/memory.c \
 	ompi_coll_dma/gpu/memory.h \
 	ompi_coll_dma/gpu/rect.c \
+	ompi_coll_dma/gpu/registered.c \
+	ompi_coll_dma/gpu/registered.h \
 	ompi_coll_dma/gpu/reset.c \
 	ompi_coll_dma/gpu/reset.h \
 	ompi_coll_dma/gpu/runtime.c \

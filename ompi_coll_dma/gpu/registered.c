@@ -1,0 +1,118 @@
+/* Host memory that devices may access: see registered.h. */
+#include "gpu/registered.h"
+
+#include <stdlib.h>
+
+struct dma_registration {
+    dma_registration_t *next;
+    const void *addr;
+    size_t bytes;
+    uint64_t device_addr;
+    int device;
+    unsigned resets; /* of the device when it was made */
+    unsigned uses;
+};
+
+static dma_status_t register_host(const dma_gpu_runtime_t *rt, int device, void *addr, size_t bytes,
+                                  uint64_t *device_addr)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status = rt->enter(device, &scope);
+
+    if (status == DMA_OK) {
+        status = rt->host_register(addr, bytes, device_addr);
+        rt->leave(&scope);
+    }
+    return status;
+}
+
+static bool contains(const dma_registration_t *p, const void *addr, size_t bytes)
+{
+    uintptr_t first = (uintptr_t)p->addr, at = (uintptr_t)addr;
+
+    return at >= first && at - first <= p->bytes && bytes <= p->bytes - (at - first);
+}
+
+/* Makes the registration, or makes it again. */
+static dma_status_t renew(const dma_gpu_runtime_t *rt, dma_registration_t *p, int device)
+{
+    dma_status_t status = register_host(rt, device, (void *)(uintptr_t)p->addr, p->bytes, &p->device_addr);
+
+    if (status == DMA_OK) {
+        p->device = device;
+        p->resets = dma_gpu_resets(rt, device);
+    }
+    return status;
+}
+
+static void end_registration(const dma_gpu_runtime_t *rt, const dma_registration_t *p)
+{
+    dma_gpu_scope_t scope;
+
+    if (rt->enter_to_release(p->device, &scope) == DMA_OK) {
+        rt->host_unregister((void *)(uintptr_t)p->addr);
+        rt->leave(&scope);
+    }
+}
+
+static dma_status_t add_new(dma_registration_t **list, const dma_gpu_runtime_t *rt, int device, void *addr,
+                            size_t bytes, dma_registration_t **made)
+{
+    dma_registration_t *p = malloc(sizeof(*p));
+    dma_status_t status;
+
+    if (!p) {
+        return DMA_ERR_NOMEM;
+    }
+    *p = (dma_registration_t){.next = *list, .addr = addr, .bytes = bytes};
+    if ((status = renew(rt, p, device)) != DMA_OK) {
+        free(p);
+        return status;
+    }
+    *list = *made = p;
+    return DMA_OK;
+}
+
+dma_status_t dma_registered_add(dma_registration_t **list, const dma_gpu_runtime_t *rt, int device, void *addr,
+                                size_t bytes, uint64_t *device_addr)
+{
+    dma_status_t status = DMA_OK;
+    dma_registration_t *p;
+
+    for (p = *list; p && !contains(p, addr, bytes); p = p->next) {
+    }
+    if (!p) {
+        status = add_new(list, rt, device, addr, bytes, &p);
+    } else if (p->resets != dma_gpu_resets(rt, p->device)) {
+        end_registration(rt, p);
+        status = renew(rt, p, device);
+    }
+    if (status == DMA_OK) {
+        p->uses++;
+        *device_addr = p->device_addr + ((uintptr_t)addr - (uintptr_t)p->addr);
+    }
+    return status;
+}
+
+void dma_registered_remove(dma_registration_t **list, const dma_gpu_runtime_t *rt, const void *addr)
+{
+    dma_registration_t **link, *p;
+
+    for (link = list; *link && !contains(*link, addr, 1); link = &(*link)->next) {
+    }
+    if ((p = *link) && !--p->uses) {
+        *link = p->next;
+        end_registration(rt, p);
+        free(p);
+    }
+}
+
+void dma_registered_forget(dma_registration_t **list)
+{
+    dma_registration_t *p;
+
+    while ((p = *list)) {
+        *list = p->next;
+        free(p);
+    }
+}
