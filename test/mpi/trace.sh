@@ -166,18 +166,31 @@ streams() {
         ! grep -q '^Of .* count' "$work/table"
 }
 
-# Without that, some calls have such times, and the table is about these.
+# Without that, some calls have such times; how many depends on how long calls take. Of every other call they are taken out of the
+# files, and the table is about the others alone.
 paced_streams() {
     rm -rf "$work/t"
     "$root/with-build" --build "$build" --gpus 2 timeout --kill-after=5 $limit mpirun --oversubscribe --bind-to none -n 2 \
         --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_trace "$work/t" --mca coll_dma_engine stream \
         "$build/tools/bench/coll_dma_bench" -d rocm -r none -m 512:512 -i 300 -x 10 -p 1 allgather >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    chrome --ranks 2 --engine && adds_up || return 1
+    python3 - "$work/t" <<'END' || return 1
+import glob, struct, sys
+COMMAND, STAMP, EARLY = 8, 11, 16
+for path in glob.glob(sys.argv[1] + "/*.trace"):
+    data = bytearray(open(path, "rb").read())
+    at = struct.unpack_from("<Q3iI", data)[4]
+    for i in range(at, len(data) - 31, 32):
+        kind, seq = data[i + 8], struct.unpack_from("<I", data, i + 12)[0]
+        if kind in (STAMP, EARLY) and seq % 2:
+            data[i + 8] = COMMAND
+    open(path, "wb").write(data)
+END
     chrome --ranks 2 --engine && adds_up && "$trace" --json "$work/t" >"$work/json" && grep -q '^Of .* count' "$work/table" &&
         "$root/test/json_schema.py" "$root/tools/trace/trace.schema.json" "$work/json" && python3 - "$work/json" <<'END'
 import json, sys
 rows = [r for r in json.load(open(sys.argv[1]))["rows"] if r["by"] == "engine"]
-assert sum(r["counted"] for r in rows) < sum(r["calls"] for r in rows), rows
-assert all(r["counted"] >= 1 for r in rows), rows
+assert all(1 <= r["counted"] <= r["calls"] / 2 + 1 for r in rows), rows
 END
 }
 
