@@ -410,67 +410,6 @@ START_TEST(calls_of_the_runtime)
 }
 END_TEST
 
-/* ---- the own block ---- */
-
-/* A run whose own copy ends `late` seconds after the pushes. Returns whether it was echoed. */
-static bool own_run(dma_self_copy_t *own, double late)
-{
-    if (dma_self_copy_choose_echo(own)) {
-        return true;
-    }
-    own->watching = true;
-    own->since = 0;
-    own->limit = 20e-6;
-    dma_self_copy_observe(own, false, false, 1);
-    dma_self_copy_observe(own, true, false, 1);
-    dma_self_copy_observe(own, true, false, 1 + late / 2);
-    dma_self_copy_observe(own, true, false, 1 + late);
-    dma_self_copy_observe(own, true, true, 1 + late + 1e-6);
-    return false;
-}
-
-START_TEST(echo_while_copies_are_late)
-{
-    dma_gpu_runtime_t table = {0};
-    dma_self_copy_t own;
-    int echoed[3] = {0};
-
-    dma_self_copy_init(&own, DMA_SELF_COPY_AUTO, &table);
-    for (int i = 0; i < 1000; i++) {
-        ck_assert(!own_run(&own, 5e-6));
-    }
-    /* two late copies are chance, and so are three over a long time */
-    for (int i = 0; i < 3; i++) {
-        ck_assert(!own_run(&own, 1e-3));
-        ck_assert(!own_run(&own, 1e-3));
-        for (int k = 0; k < 128; k++) {
-            ck_assert(!own_run(&own, 5e-6));
-        }
-    }
-    /* three of five are not */
-    for (int i = 0; i < 5; i++) {
-        ck_assert(!own_run(&own, i % 2 ? 5e-6 : 1e-3));
-    }
-    for (int phase = 0; phase < 3; phase++) {
-        while (own_run(&own, 1e-3)) {
-            echoed[phase]++;
-        }
-    }
-    ck_assert_int_ge(echoed[0], 100);
-    ck_assert_int_eq(echoed[1], 2 * echoed[0]);
-    ck_assert_int_eq(echoed[2], 4 * echoed[0]);
-    /* in time again: as at the beginning */
-    while (own_run(&own, 5e-6)) {
-    }
-    for (int i = 0; i < 1000; i++) {
-        ck_assert(!own_run(&own, 5e-6));
-    }
-    /* what the parameter demands does not change */
-    dma_self_copy_init(&own, DMA_SELF_COPY_ECHO, &table);
-    ck_assert(own_run(&own, 0));
-}
-END_TEST
-
 /* ---- the plans that this engine gets ---- */
 
 START_TEST(one_queue_is_chosen)
@@ -516,7 +455,6 @@ int main(void)
     unit_loop(suite, calls_of_the_runtime, 0, 4, 60);
     unit_loop(suite, failures_that_nobody_notices, 0, 4, 60);
     unit_loop(suite, failures_reach_all_ranks, 0, 5, 60);
-    unit_test(suite, echo_while_copies_are_late, 10);
     unit_test(suite, one_queue_is_chosen, 20);
     return unit_main(suite);
 }

@@ -1,6 +1,7 @@
 /*
  * The stream engine, and the data that stays on a device. The own block is begun before the peers have entered, and
- * has ended before the plan of another rank ends the call. Also: exchanges that use only the links, and when they do.
+ * has ended before the plan of another rank ends the call. Also: exchanges that use only the links, when runs use echo, and
+ * probes that end it.
  */
 #include <string.h>
 
@@ -242,6 +243,165 @@ START_TEST(late_exchanges_take_to_the_links)
 }
 END_TEST
 
+/* ---- echo ---- */
+
+/* A run whose own copy ends `late` seconds after the pushes. Returns whether it was echoed. */
+static bool own_run(dma_self_copy_t *own, double late)
+{
+    if (dma_self_copy_choose_echo(own)) {
+        return true;
+    }
+    own->watching = true;
+    own->since = 0;
+    own->limit = 20e-6;
+    dma_self_copy_observe(own, false, false, 1);
+    dma_self_copy_observe(own, true, false, 1);
+    dma_self_copy_observe(own, true, false, 1 + late / 2);
+    dma_self_copy_observe(own, true, false, 1 + late);
+    dma_self_copy_observe(own, true, true, 1 + late + 1e-6);
+    return false;
+}
+
+/* Echoes until the own block is copied again; every probe is in time, or one in `miss` is not. */
+static int runs_with_probes(dma_self_copy_t *own, int miss)
+{
+    int runs = 0, probes = 0;
+
+    while (dma_self_copy_choose_echo(own)) {
+        runs++;
+        if (dma_self_copy_wants_probe(own)) {
+            dma_self_copy_probed(own, !miss || ++probes % miss);
+        }
+    }
+    own->watching = true;
+    own->since = 0;
+    own->limit = 20e-6;
+    return runs;
+}
+
+static void end_copy(dma_self_copy_t *own, double late)
+{
+    dma_self_copy_observe(own, true, false, 1);
+    dma_self_copy_observe(own, true, false, 1 + late);
+    dma_self_copy_observe(own, true, true, 1 + late + 1e-6);
+}
+
+START_TEST(probes_end_the_echo)
+{
+    dma_gpu_runtime_t table = {0};
+    dma_self_copy_t own;
+    int without, runs, most = 20;
+
+    dma_self_copy_init(&own, DMA_SELF_COPY_AUTO, &table);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(!own_run(&own, 1e-3));
+    }
+    /* the compute units are busy */
+    without = runs_with_probes(&own, 1);
+    ck_assert_int_ge(without, 200);
+    end_copy(&own, 1e-3);
+    /* some probes find a free one */
+    ck_assert_int_eq(runs_with_probes(&own, 3), 2 * without);
+    end_copy(&own, 1e-3);
+    /* all do, but copies are late: each time twice as many are needed, as long as echo is not over by itself */
+    for (int i = 0; i < 4; i++) {
+        runs = runs_with_probes(&own, 0);
+        ck_assert_int_le(runs, most);
+        ck_assert_int_gt(runs, most / 2);
+        most *= 2;
+        end_copy(&own, 1e-3);
+    }
+    /* the load has ended: after some time, probes count as at the beginning */
+    (void)runs_with_probes(&own, 0);
+    end_copy(&own, 5e-6);
+    for (int i = 0; i < 200; i++) {
+        ck_assert(!own_run(&own, 5e-6));
+    }
+    for (int i = 0; i < 3; i++) {
+        ck_assert(!own_run(&own, 1e-3));
+    }
+    ck_assert_int_le(runs_with_probes(&own, 0), 20);
+}
+END_TEST
+
+/* Streams that are late at random: echoes, probes and copies in turn, with right data. */
+static void probed_body(rank_t *r)
+{
+    enum { CALLS = 400, SIZE = 5000 };
+    uint8_t *send = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, SIZE);
+    uint8_t *recv = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, SIZE * (size_t)r->n);
+    dma_side_t to = data_buffer(recv, SIZE), from = data_buffer(send, SIZE);
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    for (int i = 0; i < CALLS; i++) {
+        data_fill(send, (uint64_t)i, r->rank, SIZE);
+        must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "call %d", i);
+        data_check(r, recv, (uint64_t)i, SIZE);
+    }
+    threads_barrier(r);
+    fake_gpu_free(send);
+    fake_gpu_free(recv);
+}
+
+START_TEST(probes_beside_echoes)
+{
+    job_t job;
+
+    rt = stream_machine(_i ? 300 : 60);
+    job = stream_job(3, probed_body, rt, "auto");
+
+    if (_i == 2) {
+        fake_gpu_fail("event_create", 0, DMA_ERR_ENGINE);
+    }
+    threads_run(&job);
+    ck_assert_uint_gt(fake_gpu_calls("event_query"), 0);
+    ck_assert_uint_eq(fake_gpu_calls("event_create"), fake_gpu_calls("event_destroy") + (_i == 2));
+    fake_gpu_stop();
+}
+END_TEST
+
+START_TEST(echo_while_copies_are_late)
+{
+    dma_gpu_runtime_t table = {0};
+    dma_self_copy_t own;
+    int echoed[3] = {0};
+
+    dma_self_copy_init(&own, DMA_SELF_COPY_AUTO, &table);
+    for (int i = 0; i < 1000; i++) {
+        ck_assert(!own_run(&own, 5e-6));
+    }
+    /* two late copies are chance, and so are three over a long time */
+    for (int i = 0; i < 3; i++) {
+        ck_assert(!own_run(&own, 1e-3));
+        ck_assert(!own_run(&own, 1e-3));
+        for (int k = 0; k < 128; k++) {
+            ck_assert(!own_run(&own, 5e-6));
+        }
+    }
+    /* three of five are not */
+    for (int i = 0; i < 5; i++) {
+        ck_assert(!own_run(&own, i % 2 ? 5e-6 : 1e-3));
+    }
+    for (int phase = 0; phase < 3; phase++) {
+        while (own_run(&own, 1e-3)) {
+            echoed[phase]++;
+        }
+    }
+    ck_assert_int_ge(echoed[0], 100);
+    ck_assert_int_eq(echoed[1], 2 * echoed[0]);
+    ck_assert_int_eq(echoed[2], 4 * echoed[0]);
+    /* in time again: as at the beginning */
+    while (own_run(&own, 5e-6)) {
+    }
+    for (int i = 0; i < 1000; i++) {
+        ck_assert(!own_run(&own, 5e-6));
+    }
+    /* what the parameter demands does not change */
+    dma_self_copy_init(&own, DMA_SELF_COPY_ECHO, &table);
+    ck_assert(own_run(&own, 0));
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("stream_own");
@@ -250,5 +410,8 @@ int main(void)
     unit_test(suite, nothing_comes_after_a_call_by_the_host, 60);
     unit_loop(suite, exchange_by_links_leaves_the_device_alone, 0, 2, 20);
     unit_test(suite, late_exchanges_take_to_the_links, 20);
+    unit_test(suite, echo_while_copies_are_late, 10);
+    unit_test(suite, probes_end_the_echo, 10);
+    unit_loop(suite, probes_beside_echoes, 0, 3, 60);
     return unit_main(suite);
 }

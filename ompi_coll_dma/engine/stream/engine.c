@@ -50,6 +50,7 @@ typedef struct dma_stream_binding {
     bool collected; /* `work` contains the operations of the last run */
     bool failed;    /* a run was submitted only in part */
     bool by_links;  /* the last exchange used the links alone */
+    bool probing;   /* the last run has begun with a probe */
     double checked;
 } dma_stream_binding_t;
 
@@ -208,6 +209,35 @@ static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
     return status;
 }
 
+/* In front of the pushes of a run with echo. If there should be a probe and cannot, compute units are busy. */
+static void begin_probe(dma_stream_binding_t *b)
+{
+    if (!dma_self_copy_wants_probe(&b->self_copy)) {
+        return;
+    }
+    b->probing = dma_stream_probe_begin(b->unit);
+    if (!b->probing) {
+        dma_self_copy_probed(&b->self_copy, false);
+    }
+}
+
+/* The pushes of that run have just ended. */
+static void end_probe(dma_stream_binding_t *b)
+{
+    dma_stream_unit_t *unit = b->unit;
+    dma_gpu_scope_t scope;
+
+    b->probing = false;
+    if (pthread_mutex_trylock(&unit->lock)) {
+        return;
+    }
+    if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
+        dma_self_copy_probed(&b->self_copy, dma_stream_probe_ended(unit));
+        unit->rt->leave(&scope);
+    }
+    pthread_mutex_unlock(&unit->lock);
+}
+
 static dma_status_t exchange(dma_stream_binding_t *b)
 {
     dma_stream_unit_t *unit = b->unit;
@@ -225,7 +255,9 @@ static dma_status_t exchange(dma_stream_binding_t *b)
     for (size_t i = 0; i < b->work.swaps.n && !by_links; i++) {
         bytes += b->work.swaps.bytes[i];
     }
-    if (!by_links) {
+    if (by_links) {
+        begin_probe(b);
+    } else {
         dma_self_copy_exchange_begin(&b->self_copy, bytes, dma_now());
     }
     return dma_work_exchange(&b->work, unit->rt, unit->streams[DMA_STREAM_PUSHES], unit->temp, unit->temp_bytes,
@@ -243,6 +275,7 @@ static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run,
         dma_stream_stamps_put_before(&b->stamps, DMA_STREAM_PUSHES, unit->streams[DMA_STREAM_PUSHES]);
     }
     if (!b->early.bytes && b->work.own.bytes && dma_self_copy_choose_echo(&b->self_copy)) {
+        begin_probe(b);
         status = dma_self_copy_echo(&b->work, run, unit->rt, unit->streams[DMA_STREAM_PUSHES]);
         *echoed = status == DMA_OK;
         b->collected = false; /* echo changes the list of pushes */
@@ -447,6 +480,9 @@ static dma_status_t stream_advance(dma_run_t *run)
         dma_self_copy_observe(&b->self_copy, true, has_ended(b, b->own_prog), dma_now());
     } else if (b->self_copy.watching && b->work.swaps.n) {
         dma_self_copy_observe(&b->self_copy, true, pushes_ended(b), dma_now());
+    }
+    if (b->probing && pushes_ended(b)) {
+        end_probe(b);
     }
     if (b->echoed && pushes_ended(b)) {
         /* release: a thread that sees the word also sees the data whose arrival the pushes' lines have shown */

@@ -12,6 +12,9 @@
 #define EARLY_MAX    (UINT64_C(64) << 10) /* bytes: a larger copy would still run when the pushes begin */
 #define ECHO_FIRST   256                  /* runs with echo until the copy is tried again; doubles every time */
 #define ECHO_MAX     4096 /* then one late copy of 1 ms costs less than the extra cost of the echoes in between */
+#define PROBE_EVERY  4    /* runs with echo */
+#define PROBES       4    /* in time, in a row: the copy is tried again at once */
+#define PROBES_MAX   1024 /* after copies that were late although probes were not */
 #define ECHO_PIECES  8    /* an own block that needs more turns through a peer's block is not copied by echo */
 /* Bytes of a piece from which one more batch costs less than a copy that is not part of a batch. */
 #define ECHO_SPLIT (UINT64_C(1) << 20)
@@ -38,8 +41,10 @@ dma_status_t dma_self_copy_method_find(const char *name, dma_self_copy_method_t 
 
 void dma_self_copy_init(dma_self_copy_t *copy, dma_self_copy_method_t method, const dma_gpu_runtime_t *rt)
 {
-    *copy = (dma_self_copy_t){
-        .method = method, .no_graphs = method == DMA_SELF_COPY_PLAIN || !rt->graph_create, .next = ECHO_FIRST};
+    *copy = (dma_self_copy_t){.method = method,
+                              .no_graphs = method == DMA_SELF_COPY_PLAIN || !rt->graph_create,
+                              .next = ECHO_FIRST,
+                              .needed = PROBES};
 }
 
 void dma_self_copy_destroy(dma_self_copy_t *copy, const dma_gpu_runtime_t *rt)
@@ -55,18 +60,40 @@ void dma_self_copy_destroy(dma_self_copy_t *copy, const dma_gpu_runtime_t *rt)
 
 static void count_late(dma_self_copy_t *copy)
 {
+    if (copy->trusted) {
+        copy->trusted = false;
+        copy->needed = copy->needed < PROBES_MAX ? 2 * copy->needed : copy->needed;
+    }
     copy->late += LATE_AMONG;
     if (copy->late > (LATE_RUNS - 1) * LATE_AMONG) {
         copy->late = (LATE_RUNS - 1) * LATE_AMONG; /* when the copy is tried again, one late copy is sufficient */
         copy->echo = copy->next;
+        copy->fair = 0;
         copy->next = copy->next < ECHO_MAX ? 2 * copy->next : copy->next;
     }
 }
 
 static void count_timely(dma_self_copy_t *copy)
 {
+    copy->trusted = false;
     if (copy->late && --copy->late == 0) {
         copy->next = ECHO_FIRST;
+        copy->needed = PROBES;
+    }
+}
+
+bool dma_self_copy_wants_probe(const dma_self_copy_t *copy)
+{
+    return copy->method == DMA_SELF_COPY_AUTO && copy->echo && copy->echo % PROBE_EVERY == 0;
+}
+
+void dma_self_copy_probed(dma_self_copy_t *copy, bool ended)
+{
+    copy->fair = ended ? copy->fair + 1 : 0;
+    if (copy->fair >= copy->needed) {
+        copy->fair = 0;
+        copy->echo = 0;
+        copy->trusted = true;
     }
 }
 

@@ -27,6 +27,11 @@
  * next runs use echo. After a number of runs, which doubles every time, the copy is tried again. Several copies are
  * observed, because busy compute units do not delay every copy: a copy is in time if it finds a free compute unit.
  *
+ * That number is large, because a late copy costs a hundred times as much as an echo. So that a load that has ended is noticed
+ * earlier, every PROBE_EVERY-th run with echo begins with a probe: a copy of a few bytes in memory of the engine's, which must have
+ * ended when the pushes have. After PROBES such copies in a row the own block is copied again. If it is late then, because
+ * probes find free compute units where larger copies do not, twice as many are needed the next time.
+ *
  * An exchange (all-to-all in place) has a step inside the device, too. In runs that use echo, exchanges use links only
  * (work.h). `auto` switches to echo also if exchanges take far longer than expected.
  */
@@ -61,13 +66,16 @@ typedef struct dma_self_copy {
     uint64_t runs;
     dma_self_copy_graph_t graphs[DMA_SELF_COPY_GRAPHS];
     /* auto: detection of late copies. */
-    bool watching;  /* the copy of this run is observed */
-    double since;   /* when the pushes had landed and the copy had not, or 0; for an exchange: when it began */
-    double limit;   /* seconds after `since` from which on it is late */
-    bool exchanges; /* the run has exchanges: it counts as late also if it has ended when that is observed */
-    unsigned late;  /* increases by LATE_AMONG with each late run and decreases by 1 with each other run */
-    uint32_t echo;  /* runs that use echo before the copy is tried again */
-    uint32_t next;  /* the next value of `echo` */
+    bool watching;   /* the copy of this run is observed */
+    double since;    /* when the pushes had landed and the copy had not, or 0; for an exchange: when it began */
+    double limit;    /* seconds after `since` from which on it is late */
+    bool exchanges;  /* the run has exchanges: it counts as late also if it has ended when that is observed */
+    unsigned late;   /* increases by LATE_AMONG with each late run and decreases by 1 with each other run */
+    uint32_t echo;   /* runs that use echo before the copy is tried again */
+    uint32_t next;   /* the next value of `echo` */
+    unsigned fair;   /* probes in time, in a row */
+    unsigned needed; /* so many end the echo */
+    bool trusted;    /* they did, and no copy has been late or in time since */
 } dma_self_copy_t;
 
 void dma_self_copy_init(dma_self_copy_t *copy, dma_self_copy_method_t method, const dma_gpu_runtime_t *rt);
@@ -81,6 +89,10 @@ bool dma_self_copy_launch_early(dma_self_copy_t *copy, const dma_own_block_t *bl
 
 /* Whether this run uses echo. Call it once for each run whose own block is not empty. */
 bool dma_self_copy_choose_echo(dma_self_copy_t *copy);
+/* Whether this run, which uses echo, begins with a probe. */
+bool dma_self_copy_wants_probe(const dma_self_copy_t *copy);
+/* The pushes of that run have ended: has the probe, too? */
+void dma_self_copy_probed(dma_self_copy_t *copy, bool ended);
 /* Submits the pushes and the own block by echo. DMA_UNSUPPORTED: nothing was submitted; use dma_self_copy_submit. */
 dma_status_t dma_self_copy_echo(dma_work_t *work, const dma_run_t *run, const dma_gpu_runtime_t *rt,
                                 dma_gpu_stream_t *stream);
