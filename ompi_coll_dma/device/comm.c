@@ -190,6 +190,7 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     dma_export_t export;
     dma_gpu_traits_t traits;
     dma_status_t status;
+    uint64_t freed;
 
     if (dc->last.served && is_repeatable(task) && !memcmp(&key, &dc->last.key, sizeof(key))) {
         *info = dc->last.info;
@@ -204,17 +205,20 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     if (status != DMA_OK) {
         return status;
     }
-    if (d->memory) {
-        dma_ipc_count_calls(comm->proc->ipc, export.number, DMA_BRIEF_CALLS); /* that memory is ours */
+    if (d->memory && export.base == d->memory->memory.base) {
+        dma_ipc_is_ours(comm->proc->ipc, export.number);
     }
     traits = dma_gpu_traits_of_call(&dc->device->traits, dc->may_arm);
     *info = make_info(comm, task, &export, halves);
-    if (info->flags & DMA_DEVICE_INFO_NEW) {
+    /* Buffers that take turns with scratch memory may be freed without a new one that peers open. */
+    freed = info->flags & DMA_DEVICE_INFO_NEW || d->brief ? freed_slots(comm) : 0;
+    if (info->flags & DMA_DEVICE_INFO_NEW || freed) {
+        info->flags |= DMA_DEVICE_INFO_NEW | (export.mapped ? DMA_DEVICE_INFO_MAPPED : 0);
         *record = (dma_device_record_t){
             .traits = traits,
             .nonce = dma_ipc_nonce(comm->proc->ipc),
             .export = export,
-            .freed = freed_slots(comm),
+            .freed = freed,
         };
     }
     if (info->flags & DMA_DEVICE_INFO_SHAPE) {

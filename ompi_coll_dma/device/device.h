@@ -142,6 +142,7 @@ struct dma_device_call {
     bool send_on, recv_on;           /* this side is device memory */
     bool by_link;                    /* both sides are pinned or managed memory, which the device copies */
     bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
+    bool brief;                      /* they could use the receive side, but it is likely to be freed soon */
     dma_scratch_t *memory;           /* that the call has borrowed; NULL: none */
     uint64_t piece;                  /* most bytes of a block for which `memory` has room; 0: for all of them */
     bool piece_send, piece_recv;     /* then: this side is replaced */

@@ -3,6 +3,7 @@
 
 #include "core/setup/bootstrap.h"
 #include "device/device.h"
+#include "gpu/brief.h"
 
 static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
 {
@@ -63,7 +64,12 @@ static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_c
     if (dma_device_needs_scratch(dc, task->device)) {
         return DMA_REASON_unprepared_scratch;
     }
-    return dma_device_publish_record(comm, task) == DMA_OK ? DMA_REASON_NONE : DMA_REASON_unprepared_export;
+    if (dma_device_publish_record(comm, task) != DMA_OK) {
+        return DMA_REASON_unprepared_export;
+    }
+    /* it will be started many times, and is exported only now */
+    dma_ipc_count_calls(comm->proc->ipc, dma_device_info(comm, comm->rank, task->run.seq)->number, DMA_BRIEF_CALLS);
+    return DMA_REASON_NONE;
 }
 
 /* Opens what all ranks have published, binds the engine and finds the plan. Or says why this rank cannot. */

@@ -245,6 +245,11 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
         d->memory = NULL;
         return status;
     }
+    if (d->brief && d->memory->block.bytes < want) {
+        dma_device_put_scratch(comm->proc, d,
+                               false); /* peers open the buffer instead: pieces would concern all ranks */
+        return DMA_ERR_NOMEM;
+    }
     if (d->by_link || d->memory->block.bytes < want) {
         use_pieces(comm, d, &need, piece);
         return DMA_OK;
@@ -298,15 +303,16 @@ void dma_device_check_brief(const dma_comm_t *comm, const dma_task_t *task)
     if (bytes <= BRIEF_MOST && bytes <= most) {
         d->recv.exportable = false;
         d->recv.reason = DMA_REASON_memory_brief;
-        d->recv_scratch = true;
+        d->recv_scratch = d->brief = true;
     }
 }
 
 bool dma_device_undo_brief(struct dma_device_call *d)
 {
-    if (d->recv.reason != DMA_REASON_memory_brief) {
+    if (!d->brief) {
         return false;
     }
+    d->brief = false;
     d->recv.exportable = true;
     d->recv.reason = DMA_REASON_NONE;
     d->recv_scratch = false;

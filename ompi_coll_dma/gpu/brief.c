@@ -20,11 +20,16 @@ static unsigned find_seen(const dma_brief_t *brief, uint64_t id)
     return i;
 }
 
+unsigned dma_brief_calls(const dma_brief_t *brief, uint64_t id)
+{
+    unsigned at = id ? find_seen(brief, id) : DMA_BRIEF_SEEN;
+
+    return at == DMA_BRIEF_SEEN ? 0 : brief->seen[at].calls;
+}
+
 bool dma_brief_is_young(const dma_brief_t *brief, uint64_t id)
 {
-    unsigned at = find_seen(brief, id);
-
-    return at == DMA_BRIEF_SEEN || brief->seen[at].calls < DMA_BRIEF_CALLS - 1;
+    return dma_brief_calls(brief, id) < DMA_BRIEF_CALLS - 1;
 }
 
 void dma_brief_used(dma_brief_t *brief, uint64_t id)

@@ -40,6 +40,8 @@ static inline bool dma_brief_expects(const dma_brief_t *brief)
 void dma_brief_freed(dma_brief_t *brief, unsigned calls);
 /* Is this allocation, which is not exported, still in its first calls? */
 bool dma_brief_is_young(const dma_brief_t *brief, uint64_t id);
+/* How many calls have used it without an export, as far as that is known. */
+unsigned dma_brief_calls(const dma_brief_t *brief, uint64_t id);
 /* A call uses it without an export. */
 void dma_brief_used(dma_brief_t *brief, uint64_t id);
 

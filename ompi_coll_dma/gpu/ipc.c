@@ -18,7 +18,7 @@ typedef struct export_entry {
     struct export_entry *next;
     dma_export_t export;
     unsigned calls; /* that have used it, up to DMA_BRIEF_CALLS */
-    bool counted;   /* it has been freed, and is counted */
+    bool counted;   /* it has been freed and is counted, or its end is none of the application's */
 } export_entry_t;
 
 struct dma_import {
@@ -224,7 +224,8 @@ static dma_status_t add_export(dma_ipc_t *ipc, const dma_export_t *wanted, expor
     if (ipc->nexports == MAX_EXPORTS) {
         evict_oldest(ipc);
     }
-    *e = (export_entry_t){.next = ipc->exports, .export = *wanted};
+    *e = (export_entry_t){
+        .next = ipc->exports, .export = *wanted, .calls = dma_brief_calls(&ipc->brief, wanted->buffer_id)};
     e->export.first = first_live(ipc, wanted);
     e->export.number = ++ipc->last_number;
     ipc->exports = e;
@@ -298,6 +299,17 @@ static export_entry_t *find_number(const dma_ipc_t *ipc, uint64_t number)
         e = e->next;
     }
     return e;
+}
+
+void dma_ipc_is_ours(dma_ipc_t *ipc, uint64_t number)
+{
+    export_entry_t *e;
+
+    pthread_mutex_lock(&ipc->lock);
+    if ((e = find_number(ipc, number))) {
+        e->counted = true;
+    }
+    pthread_mutex_unlock(&ipc->lock);
 }
 
 void dma_ipc_count_calls(dma_ipc_t *ipc, uint64_t number, unsigned calls)

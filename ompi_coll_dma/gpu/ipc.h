@@ -65,6 +65,8 @@ bool dma_ipc_is_brief(dma_ipc_t *ipc, const dma_gpu_memory_t *memory);
 void dma_ipc_use_brief(dma_ipc_t *ipc, const dma_gpu_memory_t *memory);
 /* Fills `export` for the allocation that contains `memory`, which must be exportable. */
 dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *memory, dma_export_t *export);
+/* The memory of this export is our own: when it is freed says nothing about the application. */
+void dma_ipc_is_ours(dma_ipc_t *ipc, uint64_t number);
 /* So many more calls have used this export, without asking for it. */
 void dma_ipc_count_calls(dma_ipc_t *ipc, uint64_t number, unsigned calls);
 /* Whether the memory of this export has been freed. Its number is not used again then. Queries the runtime. */

@@ -50,7 +50,7 @@ typedef struct dma_stream_binding {
     bool collected; /* `work` contains the operations of the last run */
     bool failed;    /* a run was submitted only in part */
     bool by_links;  /* the last exchange used the links alone */
-    bool probing;   /* the last run has begun with a probe */
+    uint64_t probe; /* with which the last run has begun; 0: none, or its end has been looked for */
     double checked;
 } dma_stream_binding_t;
 
@@ -209,15 +209,11 @@ static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
     return status;
 }
 
-/* In front of the pushes of a run with echo. If there should be a probe and cannot, compute units are busy. */
+/* In front of the pushes of a run with echo. If the last probe has not ended, of whatever run, this run has none. */
 static void begin_probe(dma_stream_binding_t *b)
 {
-    if (!dma_self_copy_wants_probe(&b->self_copy)) {
-        return;
-    }
-    b->probing = dma_stream_probe_begin(b->unit);
-    if (!b->probing) {
-        dma_self_copy_probed(&b->self_copy, false);
+    if (dma_self_copy_wants_probe(&b->self_copy)) {
+        b->probe = dma_stream_probe_begin(b->unit);
     }
 }
 
@@ -227,15 +223,14 @@ static void end_probe(dma_stream_binding_t *b)
     dma_stream_unit_t *unit = b->unit;
     dma_gpu_scope_t scope;
 
-    b->probing = false;
-    if (pthread_mutex_trylock(&unit->lock)) {
-        return;
+    if (!pthread_mutex_trylock(&unit->lock)) {
+        if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
+            dma_self_copy_probed(&b->self_copy, dma_stream_probe_ended(unit, b->probe));
+            unit->rt->leave(&scope);
+        }
+        pthread_mutex_unlock(&unit->lock);
     }
-    if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
-        dma_self_copy_probed(&b->self_copy, dma_stream_probe_ended(unit));
-        unit->rt->leave(&scope);
-    }
-    pthread_mutex_unlock(&unit->lock);
+    b->probe = 0;
 }
 
 static dma_status_t exchange(dma_stream_binding_t *b)
@@ -419,6 +414,7 @@ static dma_status_t stream_start(dma_run_t *run)
         }
         if (status == DMA_OK && (status = match_early(b)) == DMA_OK) {
             dma_stream_stamps_begin(&b->stamps, b->early.bytes != 0);
+            b->probe = 0;
             status = submit(b, run);
             count_run(b);
             b->failed = status != DMA_OK;
@@ -481,7 +477,7 @@ static dma_status_t stream_advance(dma_run_t *run)
     } else if (b->self_copy.watching && b->work.swaps.n) {
         dma_self_copy_observe(&b->self_copy, true, pushes_ended(b), dma_now());
     }
-    if (b->probing && pushes_ended(b)) {
+    if (b->probe && pushes_ended(b)) {
         end_probe(b);
     }
     if (b->echoed && pushes_ended(b)) {

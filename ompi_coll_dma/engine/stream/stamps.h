@@ -13,9 +13,9 @@
  * others in front of it. What the copies themselves take to begin lies between the two events.
  *
  * All of this takes some 5 us of the core, and 2 us of the streams, on a H100. So only some runs get stamps, unless all are
- * wanted: every 16th run in the mean, and those that begin long after the run before them. The choice depends on the number of
- * the run alone, so that it is the same on all ranks, as each rank that is slower makes all slower. It is not every 16th run
- * exactly, which could always be the same call of a program's loop.
+ * wanted: every 16th run in the mean, and those that begin long after the run before them. The choice of
+ * every 16th run depends on the number of the run alone, so that it is the same on all ranks, as each rank that is slower makes all
+ * slower. It is not every 16th run exactly, which could always be the same call of a program's loop.
  *
  * The runtime says how far two events are apart, as a float in milliseconds: exact to 60 ns for a second, to 4 us for a minute.
  * So a unit's clock counts from an event that is near. The event in front of a run becomes that one if the last one is

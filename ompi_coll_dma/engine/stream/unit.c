@@ -135,27 +135,31 @@ static bool make_probe(dma_stream_unit_t *unit)
     return true;
 }
 
-bool dma_stream_probe_ended(dma_stream_unit_t *unit)
+bool dma_stream_probe_ended(dma_stream_unit_t *unit, uint64_t number)
 {
     dma_stream_probe_t *probe = &unit->probe;
-    dma_status_t status = probe->out ? unit->rt->event_query(probe->event) : DMA_OK;
+    dma_status_t status;
 
+    if (number != probe->number || !probe->out) {
+        return true;
+    }
+    status = unit->rt->event_query(probe->event);
     probe->out = status == DMA_AGAIN;
     probe->broken |= status != DMA_OK && status != DMA_AGAIN;
     return status == DMA_OK;
 }
 
-bool dma_stream_probe_begin(dma_stream_unit_t *unit)
+uint64_t dma_stream_probe_begin(dma_stream_unit_t *unit)
 {
     dma_stream_probe_t *probe = &unit->probe;
     dma_gpu_stream_t *stream = unit->streams[DMA_STREAM_OWN];
 
-    if (probe->broken || !dma_stream_probe_ended(unit)) {
-        return false;
+    if (probe->broken || !dma_stream_probe_ended(unit, probe->number)) {
+        return 0;
     }
     probe->out = make_probe(unit) &&
                  unit->rt->copy_async(stream, probe->memory, probe->memory + PROBE_BYTES, PROBE_BYTES) == DMA_OK &&
                  unit->rt->event_record(probe->event, stream) == DMA_OK;
     probe->broken = !probe->out;
-    return probe->out;
+    return probe->out ? ++probe->number : 0;
 }

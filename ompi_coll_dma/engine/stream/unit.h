@@ -14,8 +14,9 @@
 typedef struct dma_stream_probe {
     uint64_t memory; /* 0: not allocated yet */
     dma_gpu_event_t *event;
-    bool out;    /* it was submitted, and nobody has seen its end */
-    bool broken; /* something about it has failed: no more probes */
+    uint64_t number; /* of the last one */
+    bool out;        /* it was submitted, and nobody has seen its end */
+    bool broken;     /* something about it has failed: no more probes */
 } dma_stream_probe_t;
 
 enum { DMA_STREAM_EVENTS = DMA_COUNT_REASON + DMA_REASON_stream_events };
@@ -42,9 +43,9 @@ void dma_stream_close(dma_gpu_unit_t *handle);
  * in any case, because a call that has begun cannot do without it. In scope, with the lock. */
 dma_status_t dma_stream_allocate_temp(dma_stream_unit_t *unit);
 
-/* Both in scope, with the lock. Submits a probe. False: there is none, or another one has not ended. */
-bool dma_stream_probe_begin(dma_stream_unit_t *unit);
-/* Has the last probe ended? */
-bool dma_stream_probe_ended(dma_stream_unit_t *unit);
+/* Both in scope, with the lock. Submits a probe and returns its number. 0: there is none, or another one has not ended. */
+uint64_t dma_stream_probe_begin(dma_stream_unit_t *unit);
+/* Has this probe ended? Those before the last one have. */
+bool dma_stream_probe_ended(dma_stream_unit_t *unit, uint64_t number);
 
 #endif
