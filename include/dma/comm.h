@@ -95,7 +95,7 @@ typedef enum dma_comm_state {
     DMA_COMM_READY,
     DMA_COMM_ASIDE,    /* all ranks have agreed that coll/dma does not serve this communicator */
     DMA_COMM_POISONED, /* failed */
-    DMA_COMM_FIRST,    /* over several nodes: its first calls go elsewhere, and the set-up has not begun */
+    DMA_COMM_FIRST,    /* over several nodes: its first calls have gone elsewhere, and the set-up has not begun */
 } dma_comm_state_t;
 
 dma_comm_state_t dma_comm_state(const dma_comm_t *comm);

@@ -43,8 +43,7 @@ DMA_REASON(COMM, unreachable, "ranks of other nodes cannot reach each other", AS
 #undef ASIDE
 
 DMA_REASON(COMM, net_first_calls, "the first calls over several nodes go to others until the set-up begins",
-    "Calls that are among the first coll_dma_net_first_calls of their communicator: blocking ones go to the next component, "
-    "others are done by messages.")
+    "Blocking calls that are among the first coll_dma_net_first_calls of their communicator: they go to the next component.")
 DMA_REASON(COMM, network_unusable, "this process has no network to other nodes",
     "Set-ups on the rank that has none; all ranks step aside.")
 

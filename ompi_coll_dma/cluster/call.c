@@ -557,7 +557,7 @@ dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task)
     dma_cluster_t *c = comm->cluster;
     dma_status_t status;
 
-    if (task != comm->head || comm->state != DMA_COMM_READY) { /* a first call is under way, or the set-up behind it */
+    if (task != comm->head) {
         return DMA_AGAIN;
     }
     if (dma_task_state(task) == DMA_TASK_QUEUED) {

@@ -229,17 +229,16 @@ static void note_setup_end(dma_comm_t *comm)
 /* Before and in the set-up. */
 static int advance_unready(dma_comm_t *comm)
 {
-    int completed = dma_comm_advance_first(comm);
     dma_status_t status;
 
     if (comm->state != DMA_COMM_SETUP || (status = comm->route->setup_advance(comm)) == DMA_AGAIN) {
-        return completed;
+        return 0;
     }
     if (status != DMA_OK) {
         dma_comm_fail(comm, status, "the set-up of %s failed: %s", comm->text, dma_status_name(status));
     }
     note_setup_end(comm);
-    return completed + 1;
+    return 1;
 }
 
 int dma_comm_advance(dma_comm_t *comm)
@@ -316,7 +315,7 @@ static bool fail_unresolved(dma_comm_t *comm, dma_status_t status)
                          : status == DMA_ERR_NOMEM  ? "no memory for a call on %s"
                                                     : "a call on %s could not begin: %s";
 
-    if (!dma_comm_is_first(comm) && dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
+    if (dma_comm_begin(comm) == DMA_OK && comm->state == DMA_COMM_SETUP) {
         comm->pending_error = status;
         snprintf(comm->pending_reason, sizeof(comm->pending_reason), format, comm->text, dma_status_name(status));
         return true;
@@ -513,7 +512,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
         status = DMA_OK;
     }
     if (status == DMA_OK && comm->state != DMA_COMM_READY) {
-        status = dma_comm_begin_call(comm);
+        status = dma_comm_begin(comm);
     }
     if (status == DMA_OK) {
         uint32_t budget = outcome ? post_spin_budget(comm) : 0;

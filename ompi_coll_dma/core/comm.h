@@ -336,15 +336,6 @@ void dma_comm_begin_ready(dma_comm_t *comm);
  * without the lock. */
 dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_t bytes);
 
-/* ---- first.c: the first calls of a communicator over several nodes; with the lock ---- */
-
-/* Is the next call one of them? */
-bool dma_comm_is_first(const dma_comm_t *comm);
-/* A call is about to be posted: the messages route gets it if it is one of them, else the set-up begins. */
-dma_status_t dma_comm_begin_call(dma_comm_t *comm);
-/* Moves those on that are under way before the set-up has ended; returns how many of them ended. */
-int dma_comm_advance_first(dma_comm_t *comm);
-
 /* ---- wait.c: without the lock ---- */
 
 dma_status_t dma_task_wait(dma_task_t *task);

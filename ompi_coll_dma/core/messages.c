@@ -1,6 +1,5 @@
 /*
- * The messages route: non-blocking and persistent calls of a communicator that is ASIDE, and the first non-blocking calls of a
- * communicator over several nodes (first.c).
+ * The messages route: non-blocking and persistent calls of a communicator that is ASIDE.
  *
  * A non-blocking call can be posted before the set-up has ended. If the set-up then ends ASIDE, the call cannot go to
  * the next module: that module assigns tags in call order, and the set-up may have ended at different calls on

@@ -5,7 +5,7 @@
  *     device     ranks of one node, by the engines of their GPUs (device/)
  *     cluster    ranks of several nodes (cluster/)
  *     self       a communicator of one rank (self.c)
- *     messages   every block is a message of the host services (messages.c); used when a communicator is ASIDE or FIRST
+ *     messages   every block is a message of the host services (messages.c); used when a communicator is ASIDE
  *
  * The core knows routes by this table only. A communicator gets its route when it is created: the first one in the list of
  * the process that serves the configuration, else the self route for one rank, else the host route. A second route can attach itself to a communicator when it
@@ -16,8 +16,7 @@
  *     - that of the communicator, if it has an `advance` (cluster, self),
  *     - that which resolved the call (device),
  *     - NULL.
- * When a communicator steps aside, its queued tasks and all later ones get the messages route. So do the tasks of one that is
- * FIRST (first.c).
+ * When a communicator steps aside, its queued tasks and all later ones get the messages route.
  *
  * Hooks run with the communicator's lock held, except where noted. A hook that is NULL has nothing to do.
  */

@@ -1,7 +1,7 @@
 /*
- * The first calls of a communicator over several nodes, which coll/dma leaves to others (core/first.c): which calls these are,
- * that no network is opened for them, that calls by messages may still be under way when the set-up begins, and what happens if
- * one fails or the communicator ends before its set-up. Ranks are threads, and the network is memory.
+ * The first blocking calls of a communicator over several nodes, which coll/dma leaves to the next module (core/first.c): which
+ * calls these are, that no network is opened for them, that other calls begin the set-up, and communicators that end before it.
+ * Ranks are threads, and the network is memory.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -67,70 +67,82 @@ static void run(rank_t *r, dma_comm_t *comm, uint64_t tag)
     free(p.recv);
 }
 
-/* The first three calls, blocking or not. The number of the call is what counts. */
+/* So many calls that the next module carries out. */
+static void leave(rank_t *r, dma_comm_t *comm, int calls)
+{
+    const dma_state_row_t *row = NULL;
+    bool open = r->proc->net_tried; /* by another communicator */
+
+    for (int i = 0; i < calls; i++) {
+        must(r, dma_comm_begin_first(comm), "call %d is one of the first", i);
+        must(r, comm->row->begun == (uint64_t)i + 1 && comm->row->completed == (uint64_t)i, "call %d is under way", i);
+        dma_comm_count_below(comm, DMA_ALLGATHER);
+        dma_comm_end_first(comm);
+        must(r, dma_comm_state(comm) == DMA_COMM_FIRST, "state %d", dma_comm_state(comm));
+        must(r, comm->row->state == DMA_COMM_FIRST && comm->row->completed == (uint64_t)i + 1,
+             "coll_dma_state: call %d", i);
+        must(r, !row || row == comm->row, "another row of coll_dma_state");
+        row = comm->row;
+    }
+    must(r, r->proc->net_tried == open, "the network has been opened");
+}
+
+/* Of three first calls so many come. Then comes another one, which begins the set-up if it does not block, or is the fourth. */
+typedef struct order {
+    int first;
+    bool blocking;
+} order_t;
+
 static void three(rank_t *r)
 {
-    int blocking = *(const int *)r->job->arg;
-    const dma_state_row_t *row = NULL;
+    const order_t *order = r->job->arg;
+    const dma_state_row_t *row;
     flight_t f;
     part_t p;
 
     part_open(r, &p, BYTES);
-    for (int i = 0; i < 3; i++) {
-        if (blocking >> i & 1) {
-            must(r, dma_comm_begin_first(p.comm), "call %d is one of the first", i);
-            dma_comm_count_below(p.comm, DMA_ALLGATHER);
-            dma_comm_end_first(p.comm);
-        } else {
-            post(r, &f, p.comm, (uint64_t)i);
-            must(r, f.task->route == &dma_route_messages, "call %d by messages", i);
-            complete(r, &f);
-        }
-        must(r, dma_comm_state(p.comm) == DMA_COMM_FIRST, "state %d", dma_comm_state(p.comm));
-        must(r,
-             p.comm->row->state == DMA_COMM_FIRST && p.comm->row->begun == (uint64_t)i + 1 &&
-                 p.comm->row->completed == (uint64_t)i + 1,
-             "coll_dma_state sees %d calls", i + 1);
-        must(r, !row || row == p.comm->row, "another row of coll_dma_state");
-        must(r, !r->proc->net_tried, "the network is open");
-        row = p.comm->row;
-    }
-    if (blocking & 8) {
+    leave(r, p.comm, order->first);
+    row = p.comm->row;
+    if (order->blocking) {
         run(r, p.comm, 3);
     } else {
         post(r, &f, p.comm, 3);
-        must(r, f.task->route == p.comm->route, "the fourth call between nodes");
+        must(r, f.task->route == p.comm->route, "not between nodes");
         complete(r, &f);
     }
     must(r, dma_comm_state(p.comm) == DMA_COMM_READY && r->proc->net_tried, "not set up");
-    must(r, row == p.comm->row, "another row of coll_dma_state");
-    must(r, p.comm->row->begun == 4 && p.comm->row->completed == 4, "coll_dma_state sees 4 calls");
+    must(r, !order->first || row == p.comm->row, "another row of coll_dma_state");
+    must(r, p.comm->row->begun == (uint64_t)order->first + 1 && p.comm->row->completed == p.comm->row->begun,
+         "coll_dma_state sees %llu calls", (unsigned long long)p.comm->row->begun);
+    run(r, p.comm, 4); /* none of the first any more, whatever its number */
     part_close(&p);
 }
 
-START_TEST(the_number_of_the_call_decides)
+START_TEST(the_number_and_the_form_decide)
 {
-    int blocking = _i;
+    static const order_t orders[] = {{0, false}, {1, false}, {2, false}, {3, false}, {3, true}};
+    const order_t *order = &orders[_i];
     job_t job = first_job(three, 3);
 
-    job.arg = &blocking;
+    job.arg = (void *)(uintptr_t)order;
     part_run(&job);
-    ck_assert_uint_eq(reasons_count(DMA_REASON_net_first_calls), 3 * 6);
-    ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_nodes), 6);
-    ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_below) + counts_sum(DMA_COUNT_calls_messages), 3 * 6);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_net_first_calls), (unsigned)order->first * 6);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_nodes), 2 * 6);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_below), (unsigned)order->first * 6);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_messages), 0);
 }
 END_TEST
 
-/* Calls are posted while those before them are under way, and ranks come late: messages of first calls, of the set-up and of later
- * calls are under way together. */
+/* Calls behind the first ones are posted while ranks come late. */
 static void overlapping(rank_t *r)
 {
     for (int round = 0; round < 6; round++) {
-        flight_t f[OPEN + 2];
+        flight_t f[OPEN];
         part_t p;
         int n = 0;
 
         part_open(r, &p, BYTES);
+        leave(r, p.comm, 2);
         for (; n < OPEN; n++) {
             if (threads_random(r, 3) == 0) {
                 dma_proc_progress(r->proc);
@@ -140,9 +152,6 @@ static void overlapping(rank_t *r)
         if (round & 1) {
             run(r, p.comm, (uint64_t)round * 10 + 5);
         }
-        for (; n < OPEN + 2; n++) {
-            post(r, &f[n], p.comm, (uint64_t)(round * 10 + n));
-        }
         while (n-- > 0) {
             complete(r, &f[n]);
         }
@@ -151,45 +160,11 @@ static void overlapping(rank_t *r)
     }
 }
 
-START_TEST(the_setup_begins_behind_open_calls)
+START_TEST(calls_behind_them_overlap)
 {
-    job_t job = first_job(overlapping, (uint32_t)_i);
+    job_t job = first_job(overlapping, 2);
 
     job.delay_us = 300;
-    part_run(&job);
-    ck_assert_uint_eq(reasons_count(DMA_REASON_net_first_calls), (unsigned)_i * 6 * 6);
-}
-END_TEST
-
-/* A first call completes while other calls wait for a set-up that one rank has not begun. */
-static void waits_for_calls(rank_t *r)
-{
-    flight_t first, second;
-    part_t p;
-
-    part_open(r, &p, BYTES);
-    post(r, &first, p.comm, 1);
-    if (r->rank > 0) {
-        post(r, &second, p.comm, 2);
-    }
-    complete(r, &first);
-    if (r->rank > 0) {
-        must(r, dma_comm_state(p.comm) == DMA_COMM_SETUP, "state %d", dma_comm_state(p.comm));
-        r->job->reached++;
-    } else {
-        while (r->job->reached < r->n - 1) {
-            dma_proc_progress(r->proc);
-        }
-        post(r, &second, p.comm, 2);
-    }
-    complete(r, &second);
-    part_close(&p);
-}
-
-START_TEST(an_open_call_needs_no_setup)
-{
-    job_t job = first_job(waits_for_calls, 1);
-
     part_run(&job);
 }
 END_TEST
@@ -201,6 +176,7 @@ static void not_served(rank_t *r)
     part_t p;
 
     part_open(r, &p, BYTES);
+    leave(r, p.comm, 1);
     for (int i = 0; i < OPEN; i++) {
         post(r, &f[i], p.comm, (uint64_t)i);
     }
@@ -257,14 +233,10 @@ END_TEST
 static void freed_early(rank_t *r)
 {
     for (int calls = 0; calls < 3; calls++) {
-        flight_t f;
         part_t p;
 
         part_open(r, &p, BYTES);
-        for (int i = 0; i < calls; i++) {
-            post(r, &f, p.comm, (uint64_t)i);
-            complete(r, &f);
-        }
+        leave(r, p.comm, calls);
         part_close(&p);
     }
     must(r, !r->proc->net_tried, "the network is open");
@@ -276,33 +248,6 @@ START_TEST(a_communicator_ends_before_its_setup)
 
     part_run(&job);
     ck_assert_uint_eq(counts_sum(DMA_COUNT_setups), 0);
-}
-END_TEST
-
-/* A first call that sends and receives different numbers of bytes fails where it is posted, and no rank waits in a set-up. */
-static void wrong(rank_t *r)
-{
-    dma_call_t call;
-    dma_task_t *task;
-    part_t p;
-
-    part_open(r, &p, BYTES);
-    call = part_call(r, &p, DMA_ALLGATHER, false, BYTES, 100);
-    call.send.count--;
-    must(r, task_post(p.comm, &call, NULL, NULL, &task) == DMA_ERR_TRUNCATE, "no error");
-    must(r, dma_comm_state(p.comm) == DMA_COMM_POISONED, "state %d", dma_comm_state(p.comm));
-    call = part_call(r, &p, DMA_ALLGATHER, false, BYTES, 100);
-    must(r, task_post(p.comm, &call, NULL, NULL, &task) == DMA_ERR_TRUNCATE, "it stays failed");
-    must(r, !dma_comm_begin_first(p.comm) && dma_comm_prepare(p.comm) == DMA_ERR_TRUNCATE, "blocking calls, too");
-    must(r, !r->proc->net_tried, "the network is open");
-    part_close(&p);
-}
-
-START_TEST(a_wrong_first_call)
-{
-    job_t job = first_job(wrong, 1);
-
-    part_run(&job);
 }
 END_TEST
 
@@ -330,13 +275,11 @@ int main(void)
 {
     Suite *suite = suite_create("first");
 
-    unit_loop(suite, the_number_of_the_call_decides, 0, 16, 60);
-    unit_loop(suite, the_setup_begins_behind_open_calls, 0, OPEN + 1, 60);
-    unit_test(suite, an_open_call_needs_no_setup, 60);
+    unit_loop(suite, the_number_and_the_form_decide, 0, 5, 60);
+    unit_test(suite, calls_behind_them_overlap, 60);
     unit_test(suite, a_setup_that_ends_aside, 60);
     unit_test(suite, a_persistent_call_begins_the_setup, 60);
     unit_test(suite, a_communicator_ends_before_its_setup, 60);
-    unit_test(suite, a_wrong_first_call, 60);
     unit_test(suite, one_node_has_no_first_calls, 60);
     return unit_main(suite);
 }
