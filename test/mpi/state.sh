@@ -193,7 +193,8 @@ over_hosts() {
 }
 
 call_4() {
-    over_hosts 3 'has waited.*call 4' || { [ $? = 77 ]; return; }
+    # Until then the ranks of h0 wait for each other for a moment, inside the node.
+    over_hosts 3 'has waited.*call 4.* for \(a message of rank [2-5]\|rank 5\)' || { [ $? = 77 ]; return; }
     grep -Eq 'rank [01] has waited .* in all-gather, call 4 \((messages|inside the node)\) on MPI_COMM_WORLD \(0\) for a message of rank' "$work/h0" &&
         grep -Eq 'rank 4 has waited .* call 4 .* for (a message of )?rank' "$work/h2" &&
         grep -q ', its ranks on this node, 2 ranks' "$work/h2" && grep -q 'rank 5, 3 calls begun, 3 completed' "$work/h2"
