@@ -283,7 +283,6 @@ dma_status_t dma_comm_begin(dma_comm_t *comm)
 
     if (comm->state == DMA_COMM_NEW || comm->state == DMA_COMM_FIRST) {
         note_setup_begin(comm);
-        comm->route_calls = comm->route->advance ? comm->route : NULL;
         comm->arrays = malloc(dma_arrays_total(comm));
         status = comm->arrays ? comm->route->setup_begin(comm) : DMA_ERR_NOMEM;
         if (status != DMA_OK) {

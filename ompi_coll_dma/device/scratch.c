@@ -173,7 +173,7 @@ static void note_scratch(dma_comm_t *comm, const struct dma_device_call *d, cons
     if (d->recv_scratch && d->recv.reason) {
         dma_comm_note_reason(comm, d->recv.reason);
     }
-    if (d->recv_scratch && d->recv.reason == DMA_REASON_memory_brief) {
+    if (d->brief) {
         dma_ipc_use_brief(comm->proc->ipc, &d->recv);
     }
     if (d->send_scratch && !d->send_type) {
@@ -245,9 +245,8 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
         d->memory = NULL;
         return status;
     }
-    if (d->brief && d->memory->block.bytes < want) {
-        dma_device_put_scratch(comm->proc, d,
-                               false); /* peers open the buffer instead: pieces would concern all ranks */
+    if (d->brief && d->memory->block.bytes < want) { /* pieces would concern all ranks: peers open the buffer instead */
+        dma_device_put_scratch(comm->proc, d, false);
         return DMA_ERR_NOMEM;
     }
     if (d->by_link || d->memory->block.bytes < want) {

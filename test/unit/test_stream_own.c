@@ -327,20 +327,7 @@ END_TEST
 /* Streams that are late at random: echoes, probes and copies in turn, with right data. */
 static void probed_body(rank_t *r)
 {
-    enum { CALLS = 400, SIZE = 5000 };
-    uint8_t *send = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, SIZE);
-    uint8_t *recv = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, SIZE * (size_t)r->n);
-    dma_side_t to = data_buffer(recv, SIZE), from = data_buffer(send, SIZE);
-
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
-    for (int i = 0; i < CALLS; i++) {
-        data_fill(send, (uint64_t)i, r->rank, SIZE);
-        must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "call %d", i);
-        data_check(r, recv, (uint64_t)i, SIZE);
-    }
-    threads_barrier(r);
-    fake_gpu_free(send);
-    fake_gpu_free(recv);
+    stream_gathers(r, 400, 5000);
 }
 
 START_TEST(probes_beside_echoes)

@@ -263,19 +263,7 @@ static char folder[] = "/tmp/dma_test_stamps.XXXXXX";
 
 static void body(rank_t *r)
 {
-    uint8_t *send = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BYTES);
-    uint8_t *recv = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BYTES * (size_t)r->n);
-    dma_side_t to = data_buffer(recv, BYTES), from = data_buffer(send, BYTES);
-
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
-    for (int i = 0; i < CALLS; i++) {
-        data_fill(send, (uint64_t)i, r->rank, BYTES);
-        must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "call %d", i);
-        data_check(r, recv, (uint64_t)i, BYTES);
-    }
-    threads_barrier(r);
-    fake_gpu_free(send);
-    fake_gpu_free(recv);
+    stream_gathers(r, CALLS, BYTES);
 }
 
 typedef struct found {
