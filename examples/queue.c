@@ -1,7 +1,7 @@
 /*
- * An all-gather in the order of a stream. Each turn writes a block, gathers the blocks of all ranks, and reads them. All
- * turns are enqueued at once. The host waits only at the end. The functions MPIX_* are those of libmpix_dma, which is
- * installed with coll/dma (docs/user/queues.md).
+ * An all-gather in the order of a stream. Each turn writes a block, gathers the blocks of all ranks, and reads them. If
+ * streams may wait for MPI, all turns are enqueued at once, and the host waits only at the end. The functions MPIX_* are those
+ * of libmpix_dma, which is installed with coll/dma (docs/user/queues.md).
  *
  * On the host there is no stream: each turn computes beside its all-gather, and waits for the queue.
  *

@@ -18,7 +18,7 @@ double bench_now(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* In a queue, the host does not wait. */
+/* In a queue, the host need not wait. */
 static void run(const bench_side_t *side, bench_call_t *call)
 {
     switch (side->kind) {
