@@ -14,13 +14,13 @@ enum { PASSES = 7 };
 
 void bench_stop(const char *format, ...)
 {
+    char text[1024];
     va_list args;
 
-    fprintf(stderr, "coll_dma_bench: ");
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fprintf(stderr, "\n");
+    fprintf(stderr, "coll_dma_bench: %s\n", text); /* at once: the lines of several ranks must not mix */
     MPI_Abort(MPI_COMM_WORLD, WRONG_USE);
     abort();
 }

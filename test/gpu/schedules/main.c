@@ -109,12 +109,12 @@ static void parse(int argc, char **argv)
 
 /* ---- turns ---- */
 
-static char turning[64]; /* which variant */
+static char turning[128]; /* the line of a turn that does not end */
 
+/* One write: the lines of several ranks must not mix. */
 static void give_up(int number)
 {
-    static const char text[] = "schedules: a turn does not end: ";
-    ssize_t written = write(2, text, sizeof(text) - 1) + write(2, turning, strlen(turning));
+    ssize_t written = write(2, turning, strlen(turning));
 
     (void)number, (void)written;
     _exit(4);
@@ -123,8 +123,8 @@ static void give_up(int number)
 /* NULL: what comes before the turns. */
 static void watch(const sched_work_t *work, const sched_variant_t *v)
 {
-    snprintf(turning, sizeof(turning), "%s, %s, %d slices, way %d\n", work->name, v ? v->side->name : "set-up",
-             v ? v->slices : 0, v ? (int)v->way : 0);
+    snprintf(turning, sizeof(turning), "schedules: a turn does not end: %s, %s, %d slices, way %d\n", work->name,
+             v ? v->side->name : "set-up", v ? v->slices : 0, v ? (int)v->way : 0);
     alarm((unsigned)o.patience);
 }
 
