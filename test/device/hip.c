@@ -4,8 +4,11 @@
 #include <dlfcn.h>
 #include <mpi.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "cuda.h"
 
 hip_table_t hip;
 
@@ -20,6 +23,12 @@ _Static_assert(sizeof(names) / sizeof(names[0]) * sizeof(void *) == sizeof(hip_t
 
 bool hip_open(int *devices)
 {
+    const char *gpu = getenv("DMA_TEST_GPU");
+
+    if (gpu && strcmp(gpu, "cuda") == 0) {
+        return cuda_fill(&hip, devices);
+    }
+
     static const char *const libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
                                             "libamdhip64.so"};
     void *library = NULL;
@@ -106,6 +115,9 @@ bool hip_stats(hip_stats_t *stats)
     bool ours = false;
 
     memset(stats, 0, sizeof(*stats));
+    if (cuda_stats(stats)) {
+        return true;
+    }
     memcpy(&dump, &symbol, sizeof(dump));
     snprintf(path, sizeof(path), "/tmp/coll-dma-stats.%d", (int)getpid());
     if (!symbol || dump(path) != 0) {

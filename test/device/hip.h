@@ -1,6 +1,6 @@
 /*
  * HIP for test programs: a few calls that are found at run time. So a test of host memory is built and runs without ROCm,
- * and a test of device memory is a program that loads HIP with dlopen.
+ * and a test of device memory is a program that loads HIP with dlopen. With DMA_TEST_GPU=cuda the same calls are CUDA's (cuda.c).
  *
  * hip_open() makes the table usable. Before, nothing of HIP is loaded. hip_must() ends the job with the name of the call
  * that failed, because these programs test collectives and not HIP.

@@ -79,6 +79,8 @@ test_mpi_vectors_LDADD = $(OMPI_PROGRAM_LIBS) -ldl
 
 # The random sweep.
 sweep_sources = \
+	test/device/cuda.c \
+	test/device/cuda.h \
 	test/device/hip.c \
 	test/device/hip.h \
 	test/mpi/sweep.c \

@@ -1,318 +1,304 @@
 /*
- * Replaces libcuda.so.1 in the tests of queues. A stream is a thread, which does its work in order. Device memory is host
- * memory. It is strict: a call for a stream fails in a thread without a context. Tests control it with the functions fake_*.
+ * Replaces libcuda.so.1 in tests: in queues of streams, and in jobs of several processes over coll/dma. It needs no GPU.
  *
- *   DMA_FAKE_CUDA=unordered   streams do not wait for events
+ * A stream is a thread, which does its work in order. The processor cannot access device memory, only streams and copies can
+ * (fake_cuda_memory.c). It is strict: a call fails in a thread without a context, with addresses that are not alive, and with
+ * streams that were destroyed. Tests control it with the functions fake_*, and with variables:
+ *
+ *   DMA_FAKE_CUDA=unordered        streams do not wait for events
+ *   DMA_FAKE_CUDA_CONNECTIONS=N    streams share so many connections, in the order in which they are made. What is behind a
+ *                                  stream that waits, on the same connection, waits too
+ *   DMA_FAKE_CUDA_SEED=N           seed of the random orders and pauses; otherwise they differ from run to run
+ *
+ * As measured on a H100, calls that free memory, and the first launch of a kernel, do not return while a stream of the device
+ * waits for a value. Meanwhile no other thread can put work into any stream (docs/dev/measurements/h100x2.md).
  */
-#include <pthread.h>
+#include "fake_cuda.h"
+
 #include <sched.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
-enum { DONE = 0, INVALID = 1, NO_CONTEXT = 201, NOT_READY = 600, FAULT = 700, REFUSED = 801, DEVICES = 4 };
+enum { MOST_CONTEXTS = 32, DEVICE_IDS = 0x21 };
 
-typedef struct work {
-    struct work *next;
-    void (*run)(struct work *work);
-    void (*function)(void *arg);
-    void *to;
-    const void *from;
-    uint64_t value;
-} work_t;
+fake_state_t fake_state;
 
-typedef struct stream {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    pthread_t thread;
-    unsigned flags;
-    work_t *head, **tail;
-    bool running, broken, ending;
-} stream_t;
+static pthread_mutex_t driver = PTHREAD_MUTEX_INITIALIZER, contexts_lock = PTHREAD_MUTEX_INITIALIZER;
+static fake_context_t contexts[FAKE_DEVICES];
+static bool initialized;
+static unsigned seed, threads;
+static _Thread_local fake_context_t *stack[MOST_CONTEXTS];
+static _Thread_local int top;
+static _Thread_local uint64_t random_state;
 
-#define API __attribute__((visibility("default")))
+/* ---- what tests ask and tell ---- */
 
-static _Thread_local void *current;
-static int synchronizations, refused;
-static char contexts[DEVICES];
-
-API int fake_synchronizations(void)
+int fake_synchronizations(void)
 {
-    return __atomic_load_n(&synchronizations, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&fake_state.synchronizations, __ATOMIC_ACQUIRE);
 }
 
-/* The stream stops, and all calls for it fail. */
-API void fake_break(stream_t *stream)
+long fake_writes(void)
 {
-    pthread_mutex_lock(&stream->lock);
-    stream->broken = true;
-    pthread_cond_broadcast(&stream->changed);
-    pthread_mutex_unlock(&stream->lock);
+    return __atomic_load_n(&fake_state.writes, __ATOMIC_ACQUIRE);
 }
 
-/* 1: refuses memory operations of streams. 2: refuses mapped host memory. */
-API void fake_refuse(int refuse)
+void fake_refuse(int refuse)
 {
-    refused = refuse;
+    fake_state.refused = refuse;
 }
 
-/* ---- devices and memory ---- */
+/* ---- for the other files ---- */
 
-API int cuInit(unsigned flags)
+cuda_error_t fake_complain(cuda_error_t error, const char *call, const char *what, uint64_t addr)
 {
-    return flags ? INVALID : DONE;
+    fprintf(stderr, "fake CUDA: %s: %s (%#llx)\n", call, what, (unsigned long long)addr);
+    return error;
 }
 
-API int cuDeviceGetCount(int *count)
+unsigned fake_random(unsigned below)
 {
-    *count = DEVICES;
-    return DONE;
+    if (!random_state) {
+        random_state = seed + 0x9E3779B97F4A7C15u * (1 + __atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED));
+    }
+    random_state = random_state * 6364136223846793005u + 1442695040888963407u;
+    return (unsigned)(random_state >> 33) % below;
 }
 
-API int cuDevicePrimaryCtxRetain(void **context, int device)
+void fake_dawdle(void)
 {
-    *context = &contexts[device];
-    return DONE;
+    unsigned n = fake_random(64);
+
+    if (n == 0) {
+        usleep(fake_random(300));
+    } else if (n < 8) {
+        sched_yield();
+    }
 }
 
-API int cuCtxSetCurrent(void *context)
+uint64_t fake_nanoseconds(void)
 {
-    current = context;
-    return DONE;
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-API int cuCtxGetCurrent(void **context)
+void fake_lock_driver(void)
 {
-    *context = current;
-    return DONE;
+    pthread_mutex_lock(&driver);
 }
 
-API int cuMemAlloc_v2(void **memory, size_t bytes)
+void fake_unlock_driver(void)
 {
-    *memory = malloc(bytes);
-    return DONE;
+    pthread_mutex_unlock(&driver);
 }
 
-API int cuMemFree_v2(void *memory)
+bool fake_is_initialized(void)
 {
-    free(memory);
-    return DONE;
+    return __atomic_load_n(&initialized, __ATOMIC_ACQUIRE);
 }
 
-API int cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
+cuda_error_t fake_enter(int *device)
 {
-    *memory = flags == 3 && refused != 2 ? malloc(bytes) : NULL;
-    return *memory ? DONE : INVALID;
+    if (!fake_is_initialized()) {
+        return CUDA_NOT_INITIALIZED;
+    }
+    if (top == 0 || !stack[top - 1]) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    *device = stack[top - 1]->device;
+    return __atomic_load_n(&stack[top - 1]->held, __ATOMIC_ACQUIRE) ? CUDA_DONE : CUDA_CONTEXT_DESTROYED;
 }
 
-API int cuMemFreeHost(void *memory)
+/* ---- versions and devices ---- */
+
+cuda_error_t cuInit(unsigned flags)
 {
-    free(memory);
-    return DONE;
-}
+    const char *mode = getenv("DMA_FAKE_CUDA"), *connections = getenv("DMA_FAKE_CUDA_CONNECTIONS"),
+               *wanted = getenv("DMA_FAKE_CUDA_SEED");
 
-API int cuMemHostGetDevicePointer_v2(uint64_t *there, void *memory, unsigned flags)
-{
-    *there = (uintptr_t)memory;
-    return flags ? INVALID : DONE;
-}
-
-/* ---- streams ---- */
-
-static void *stream_main(void *arg)
-{
-    stream_t *s = arg;
-    work_t *work;
-
-    pthread_mutex_lock(&s->lock);
-    while (!s->ending || (s->head && !s->broken)) {
-        if (!s->head || s->broken) {
-            pthread_cond_wait(&s->changed, &s->lock);
-            continue;
+    if (flags) {
+        return FAKE_INVALID;
+    }
+    pthread_mutex_lock(&contexts_lock);
+    if (!initialized) {
+        fake_state.unordered = mode && !strcmp(mode, "unordered");
+        fake_state.connections = connections ? atoi(connections) : 0;
+        seed = (unsigned)(wanted ? strtoul(wanted, NULL, 0) : fake_nanoseconds()) + (unsigned)getpid() * 7919u;
+        for (int i = 0; i < FAKE_DEVICES; i++) {
+            contexts[i].device = i;
         }
-        work = s->head;
-        s->head = work->next;
-        s->tail = s->head ? s->tail : &s->head;
-        s->running = true;
-        pthread_mutex_unlock(&s->lock);
-        work->run(work);
-        free(work);
-        pthread_mutex_lock(&s->lock);
-        s->running = false;
-        pthread_cond_broadcast(&s->changed);
+        __atomic_store_n(&initialized, true, __ATOMIC_RELEASE);
     }
-    pthread_mutex_unlock(&s->lock);
-    return NULL;
+    pthread_mutex_unlock(&contexts_lock);
+    return CUDA_DONE;
 }
 
-API int cuStreamCreate(stream_t **stream, unsigned flags)
+cuda_error_t cuDriverGetVersion(int *version)
 {
-    stream_t *s = calloc(1, sizeof(*s));
-
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
-    s->flags = flags;
-    s->tail = &s->head;
-    pthread_create(&s->thread, NULL, stream_main, s);
-    *stream = s;
-    return DONE;
+    *version = 13000;
+    return CUDA_DONE;
 }
 
-/* Waits until the work of the stream is done. */
-API int cuStreamDestroy_v2(stream_t *s)
+cuda_error_t cuGetErrorString(cuda_error_t error, const char **text)
 {
-    pthread_mutex_lock(&s->lock);
-    s->ending = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    pthread_join(s->thread, NULL);
-    free(s);
-    return DONE;
+    *text = error == FAKE_INVALID           ? "invalid argument"
+            : error == CUDA_OUT_OF_MEMORY   ? "out of memory"
+            : error == CUDA_NOT_INITIALIZED ? "initialization error"
+            : error == CUDA_INVALID_CONTEXT ? "invalid device context"
+            : error == FAKE_BAD_HANDLE      ? "invalid resource handle"
+            : error == FAKE_FAULT           ? "an illegal memory access was encountered"
+                                            : "an error of the fake CUDA";
+    return CUDA_DONE;
 }
 
-API int cuStreamGetFlags(stream_t *s, unsigned *flags)
+static cuda_error_t check_device(cuda_device_t device)
 {
-    *flags = s->flags;
-    return DONE;
+    return !fake_is_initialized()                 ? CUDA_NOT_INITIALIZED
+           : device < 0 || device >= FAKE_DEVICES ? 101 /* invalid device */
+                                                  : CUDA_DONE;
 }
 
-API int cuStreamQuery(stream_t *s)
+cuda_error_t cuDeviceGetCount(int *count)
 {
-    int result;
-
-    pthread_mutex_lock(&s->lock);
-    result = s->broken ? FAULT : s->head || s->running ? NOT_READY : DONE;
-    pthread_mutex_unlock(&s->lock);
-    return result;
+    *count = FAKE_DEVICES;
+    return check_device(0);
 }
 
-API int cuStreamSynchronize(stream_t *s)
+cuda_error_t cuDeviceGet(cuda_device_t *device, int ordinal)
 {
-    int result;
+    *device = ordinal;
+    return check_device(ordinal);
+}
 
-    __atomic_add_fetch(&synchronizations, 1, __ATOMIC_RELEASE);
-    pthread_mutex_lock(&s->lock);
-    while ((s->head || s->running) && !s->broken) {
-        pthread_cond_wait(&s->changed, &s->lock);
+cuda_error_t cuDeviceGetName(char *name, int bytes, cuda_device_t device)
+{
+    snprintf(name, (size_t)bytes, "fake CUDA device %d", device);
+    return check_device(device);
+}
+
+cuda_error_t cuDeviceGetPCIBusId(char *text, int bytes, cuda_device_t device)
+{
+    snprintf(text, (size_t)bytes, "0000:%02X:00.0", DEVICE_IDS + device);
+    return check_device(device);
+}
+
+cuda_error_t cuDeviceGetAttribute(int *value, cuda_enum_t attribute, cuda_device_t device)
+{
+    enum { PCI_BUS = 33, PCI_DEVICE = 34, UNIFIED_ADDRESSES = 41, COPY_ENGINES = 40, MAPS_HOST = 19 };
+
+    *value = attribute == PCI_BUS                                       ? DEVICE_IDS + device
+             : attribute == UNIFIED_ADDRESSES || attribute == MAPS_HOST ? 1
+             : attribute == COPY_ENGINES                                ? 3
+                                                                        : 0;
+    return check_device(device);
+}
+
+cuda_error_t cuDeviceCanAccessPeer(int *can, cuda_device_t device, cuda_device_t peer)
+{
+    *can = device != peer;
+    return check_device(device) ? check_device(device) : check_device(peer);
+}
+
+/* ---- contexts: the primary ones ---- */
+
+cuda_error_t cuDevicePrimaryCtxRetain(struct CUctx_st **context, cuda_device_t device)
+{
+    cuda_error_t error = check_device(device);
+
+    if (!error) {
+        __atomic_add_fetch(&contexts[device].held, 1, __ATOMIC_ACQ_REL);
+        *context = &contexts[device];
     }
-    result = s->broken ? FAULT : DONE;
-    pthread_mutex_unlock(&s->lock);
-    return result;
+    return error;
 }
 
-static int put(stream_t *s, work_t what)
+cuda_error_t cuDevicePrimaryCtxRelease_v2(cuda_device_t device)
 {
-    work_t *work = malloc(sizeof(*work));
-    int result;
+    cuda_error_t error = check_device(device);
 
-    if (!current || !work) {
-        free(work);
-        return NO_CONTEXT;
+    if (!error && !contexts[device].held) {
+        return fake_complain(CUDA_INVALID_CONTEXT, "cuDevicePrimaryCtxRelease", "more often than retained",
+                             (uint64_t)device);
     }
-    *work = what;
-    pthread_mutex_lock(&s->lock);
-    *s->tail = work;
-    s->tail = &work->next;
-    result = s->broken ? FAULT : DONE;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-    return result;
-}
-
-static void run_function(work_t *work)
-{
-    work->function(work->to);
-}
-
-static void run_copy(work_t *work)
-{
-    memcpy(work->to, work->from, work->value);
-}
-
-static void run_write(work_t *work)
-{
-    __atomic_store_n((uint32_t *)work->to, (uint32_t)work->value, __ATOMIC_RELEASE);
-}
-
-static void run_wait(work_t *work)
-{
-    while ((int32_t)(__atomic_load_n((uint32_t *)work->to, __ATOMIC_ACQUIRE) - (uint32_t)work->value) < 0) {
-        sched_yield();
+    if (!error) {
+        __atomic_sub_fetch(&contexts[device].held, 1, __ATOMIC_ACQ_REL);
     }
+    return error;
 }
 
-/* ---- events: `recorded` counts the calls, `reached` those that a stream has come to ---- */
-
-typedef struct event {
-    uint64_t recorded, reached;
-} event_t;
-
-API int cuEventCreate(event_t **event, unsigned flags)
+cuda_error_t cuDevicePrimaryCtxGetState(cuda_device_t device, unsigned *flags, int *active)
 {
-    (void)flags;
-    *event = calloc(1, sizeof(**event));
-    return *event ? DONE : INVALID;
+    cuda_error_t error = check_device(device);
+
+    *flags = 0;
+    *active = !error && __atomic_load_n(&contexts[device].held, __ATOMIC_ACQUIRE) > 0;
+    return error;
 }
 
-static void run_reach(work_t *work)
+static bool is_context(const struct CUctx_st *context)
 {
-    __atomic_store_n((uint64_t *)work->to, work->value, __ATOMIC_RELEASE);
+    return context >= contexts && context < contexts + FAKE_DEVICES;
 }
 
-static void wait_for_event(event_t *event, uint64_t number)
+cuda_error_t cuCtxSetCurrent(struct CUctx_st *context)
 {
-    while (__atomic_load_n(&event->reached, __ATOMIC_ACQUIRE) < number) {
-        sched_yield();
+    if (!fake_is_initialized()) {
+        return CUDA_NOT_INITIALIZED;
     }
-}
-
-static void run_wait_event(work_t *work)
-{
-    wait_for_event(work->to, work->value);
-}
-
-API int cuEventRecord(event_t *event, stream_t *stream)
-{
-    return put(stream, (work_t){.run = run_reach, .to = &event->reached, .value = ++event->recorded});
-}
-
-API int cuEventSynchronize(event_t *event)
-{
-    wait_for_event(event, event->recorded);
-    return DONE;
-}
-
-API int cuStreamWaitEvent(stream_t *stream, event_t *event, unsigned flags)
-{
-    const char *mode = getenv("DMA_FAKE_CUDA");
-
-    if (mode && !strcmp(mode, "unordered")) {
-        return DONE;
+    if (context && !is_context(context)) {
+        return CUDA_INVALID_CONTEXT;
     }
-    return flags ? INVALID : put(stream, (work_t){.run = run_wait_event, .to = event, .value = event->recorded});
+    top += top == 0;
+    stack[top - 1] = context;
+    return CUDA_DONE;
 }
 
-API int cuLaunchHostFunc(stream_t *stream, void (*function)(void *arg), void *arg)
+cuda_error_t cuCtxGetCurrent(struct CUctx_st **context)
 {
-    return put(stream, (work_t){.run = run_function, .function = function, .to = arg});
+    *context = top ? stack[top - 1] : NULL;
+    return fake_is_initialized() ? CUDA_DONE : CUDA_NOT_INITIALIZED;
 }
 
-API int cuMemcpyAsync(void *to, const void *from, size_t bytes, stream_t *stream)
+cuda_error_t cuCtxGetDevice(cuda_device_t *device)
 {
-    return put(stream, (work_t){.run = run_copy, .to = to, .from = from, .value = bytes});
+    return fake_enter(device);
 }
 
-API int cuStreamWriteValue32_v2(stream_t *stream, uint64_t word, uint32_t value, unsigned flags)
+cuda_error_t cuCtxPushCurrent_v2(struct CUctx_st *context)
 {
-    return refused == 1 ? REFUSED
-           : flags      ? INVALID
-                        : put(stream, (work_t){.run = run_write, .to = (void *)word, .value = value});
+    if (!is_context(context) || top == MOST_CONTEXTS) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    stack[top++] = context;
+    return CUDA_DONE;
 }
 
-API int cuStreamWaitValue32_v2(stream_t *stream, uint64_t word, uint32_t value, unsigned flags)
+cuda_error_t cuCtxPopCurrent_v2(struct CUctx_st **context)
 {
-    return refused == 1 ? REFUSED
-           : flags      ? INVALID
-                        : put(stream, (work_t){.run = run_wait, .to = (void *)word, .value = value});
+    if (top == 0) {
+        return CUDA_INVALID_CONTEXT;
+    }
+    *context = stack[--top];
+    return CUDA_DONE;
+}
+
+cuda_error_t cuCtxEnablePeerAccess(struct CUctx_st *peer, unsigned flags)
+{
+    return flags || !is_context(peer) ? FAKE_INVALID : CUDA_DONE;
+}
+
+/* Streams are not captured here. */
+cuda_error_t cuThreadExchangeStreamCaptureMode(cuda_enum_t *mode)
+{
+    static _Thread_local cuda_enum_t current;
+    cuda_enum_t was = current;
+
+    current = *mode;
+    *mode = was;
+    return CUDA_DONE;
 }

@@ -1,11 +1,11 @@
 # Tests of libmpix_dma.
 mpi_programs += test/mpix/advised test/mpix/armed test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/rounds
-extra_files += test/mpix/fake_cuda.c test/mpix/common.sh test/mpix/mutants.sh test/mpix/mutants.txt test/mpix/queues.sh
+extra_files += $(mpix_fake_sources) test/mpix/common.sh test/mpix/mutants.sh test/mpix/mutants.txt test/mpix/queues.sh
 test_mpix_advised_SOURCES = test/mpix/advised.c
 test_mpix_advised_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_advised_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_advised_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -lm
-test_mpix_armed_SOURCES = test/mpix/armed.c test/device/hip.c test/device/hip.h
+test_mpix_armed_SOURCES = test/mpix/armed.c test/device/cuda.c test/device/cuda.h test/device/hip.c test/device/hip.h
 test_mpix_armed_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_armed_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_armed_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
@@ -28,7 +28,14 @@ test_mpix_parts_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_parts_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 
 # The fake CUDA.
+mpix_fake_sources = \
+	test/mpix/fake_cuda.c \
+	test/mpix/fake_cuda.h \
+	test/mpix/fake_cuda_memory.c \
+	test/mpix/fake_cuda_query.c \
+	test/mpix/fake_cuda_stream.c \
+	test/mpix/fake_cuda_work.c
 mpix_fakes = test/mpix/fake/libcuda.so.1
-test/mpix/fake/libcuda.so.1: test/mpix/fake_cuda.c
-	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) $(DMA_CFLAGS) $(CFLAGS) -fPIC -shared -pthread -o $@ $< \
-		-Wl,-soname,libcuda.so.1 $(AM_LDFLAGS) $(LDFLAGS)
+test/mpix/fake/libcuda.so.1: $(mpix_fake_sources) ompi_coll_dma/gpu/cuda/api.h
+	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) -D_GNU_SOURCE $(AM_CPPFLAGS) $(DMA_CFLAGS) $(CFLAGS) -fPIC -shared -pthread -o $@ \
+		$(filter %.c,$^) -Wl,-soname,libcuda.so.1 $(AM_LDFLAGS) $(LDFLAGS)
