@@ -83,6 +83,7 @@ sweep_sources = \
 	test/device/cuda.h \
 	test/device/hip.c \
 	test/device/hip.h \
+	test/device/pvar.h \
 	test/mpi/sweep.c \
 	test/mpi/sweep.h \
 	test/mpi/sweep_buffer.c \

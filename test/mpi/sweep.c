@@ -16,7 +16,7 @@
  *     -w  seconds after which a case is called hung (default 60)
  *     -t  share the cases among so many threads, each with communicators of its own
  *     -D  device memory: "device" everywhere, on some "ranks" and host memory on others, or "any" kind for each buffer
- *     -P  with -D, on the emulated node: fail if engines did not serve what is theirs to serve
+ *     -P  with -D, on the emulated node or the fake CUDA: fail if engines did not serve what is theirs to serve
  *     -v  say what the cases covered; with one case, also what it is
  *
  * A failure prints one line per rank with all that is needed to replay it. Rank 0 ends with "N passed, N failed"

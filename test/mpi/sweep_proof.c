@@ -4,11 +4,14 @@
  * A call whose buffers are plain device memory on all its ranks must be carried out by engines. The statistics of the
  * emulated node show whether it was: in a case with k such calls, queues have ended at least k programs, and so fenced k
  * times. Nearly half of the cases have only one call, so that there the statistics prove this call. Which calls these are is
- * known only at the end, when all ranks have been asked.
+ * known only at the end, when all ranks have been asked. Then the counters of coll/dma must agree on every rank.
+ *
+ * With the fake CUDA (DMA_TEST_GPU=cuda), the words that streams have written stand for the fences.
  */
 #include "sweep.h"
 
 #include "../device/hip.h"
+#include "../device/pvar.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +23,8 @@ static struct {
     long fenced;
 } * seen;
 static long fences;
+static MPI_T_pvar_session session;
+static MPI_T_pvar_handle engines[2];
 
 static bool proves(void)
 {
@@ -29,6 +34,7 @@ static bool proves(void)
 void proof_begin(void)
 {
     long n = options.last - options.first + 1;
+    int provided;
     if (proves()) {
         hip_stats_t stats;
         plain = calloc((size_t)n, MOST_CALLS);
@@ -37,6 +43,10 @@ void proof_begin(void)
             MPI_Abort(MPI_COMM_WORLD, 3);
         }
         fences = stats.fences;
+        MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+        MPI_T_pvar_session_create(&session);
+        engines[0] = pvar_open(session, "coll_dma_engine_sdma", MPI_T_PVAR_CLASS_COUNTER);
+        engines[1] = pvar_open(session, "coll_dma_engine_stream", MPI_T_PVAR_CLASS_COUNTER);
     }
 }
 
@@ -71,10 +81,19 @@ void proof_case(const case_t *c)
     }
 }
 
+/* Calls that engines have carried out on this rank, as coll/dma has counted them since the handles were made. */
+static long counted_calls(void)
+{
+    long calls = pvar_value(session, engines[0]) + pvar_value(session, engines[1]);
+    MPI_T_pvar_session_free(&session);
+    MPI_T_finalize();
+    return calls;
+}
+
 /* The queues of one rank may do everything in a call: in an exchange, one rank of a pair drives. */
 void proof_end(char *wrong)
 {
-    long n = options.last - options.first + 1, due = 0;
+    long n = options.last - options.first + 1, due = 0, own = 0, counted;
     if (!proves()) {
         return;
     }
@@ -85,6 +104,12 @@ void proof_end(char *wrong)
         for (int k = 0; k < MOST_CALLS; k++) {
             here[i] += plain[i * MOST_CALLS + k] ? seen[i].rounds[k] : 0;
         }
+        own += here[i];
+    }
+    if ((counted = counted_calls()) < own) {
+        wrong[n - 1] = 1;
+        fprintf(stderr, "sweep: rank %d FAILED: %ld calls were the engines' to do, which have counted %ld\n",
+                world_rank, own, counted);
     }
     MPI_Allreduce(MPI_IN_PLACE, done, (int)n, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(MPI_IN_PLACE, here, (int)n, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
