@@ -15,6 +15,7 @@ extra_files += \
 	test/device/common.sh \
 	test/device/completions.sh \
 	test/device/counts.sh \
+	test/device/cuda.sh \
 	test/device/info.sh \
 	test/device/lose.sh \
 	test/device/mutants.sh \

@@ -82,8 +82,6 @@ bool fake_find(uint64_t addr, fake_range_t *range);
 bool fake_set_waits(uint64_t addr);
 /* Is the address one of devices, of live memory or not? */
 bool fake_is_device_address(uint64_t addr);
-/* Where the processor can reach memory: an alias of device memory, or the host memory itself. */
-void *fake_host_address(uint64_t addr);
 /* May a stream read and write these bytes? Host memory may be pageable. */
 bool fake_may_copy(uint64_t addr, size_t bytes);
 /* May a stream write or wait for the word? */
@@ -164,9 +162,12 @@ cuda_error_t fake_check_stream(const fake_stream_t *stream, const char *call);
 CUDA_CALLS(FAKE_DECLARE_ROW)
 FAKE_MORE_CALLS(FAKE_DECLARE_MORE)
 
-/* For tests. */
-int fake_synchronizations(void);
+/* For tests. Where the processor can reach memory: an alias of device memory, or the host memory itself. */
+void *fake_host_address(uint64_t addr);
+/* Words that streams have written. */
 long fake_writes(void);
+/* Calls of cuStreamSynchronize. */
+int fake_synchronizations(void);
 void fake_break(struct CUstream_st *stream);
 void fake_refuse(int refuse);
 #pragma GCC visibility pop

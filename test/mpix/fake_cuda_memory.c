@@ -35,8 +35,9 @@ typedef struct fake_block {
     int fd;    /* -1: imported */
     uint64_t inode;
     unsigned uses; /* allocations in it */
-    /* of an import: the owner's process and address */
+    /* of an import: the owner's process and address, and the device of the context that has opened it */
     uint64_t pid, owner_base;
+    int opener;
 } fake_block_t;
 
 typedef struct handle {
@@ -87,6 +88,16 @@ static fake_range_t *range_at(uint64_t addr)
         }
     }
     return NULL;
+}
+
+static bool overlaps(uint64_t base, uint64_t size)
+{
+    for (const fake_range_t *r = ranges; r; r = r->next) {
+        if (r->base < base + size && base < r->base + r->size) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static fake_range_t *add_range(fake_kind_t kind, uint64_t base, uint64_t size, int device, fake_block_t *block)
@@ -354,7 +365,7 @@ cuda_error_t cuIpcGetMemHandle(cuda_ipc_handle_t *handle, cuda_addr_t ptr)
 }
 
 /* Opens the block of the owner, unless the owner has freed it. */
-static fake_block_t *import_block(const handle_t *h)
+static fake_block_t *import_block(const handle_t *h, int opener)
 {
     fake_block_t *block = NULL;
     char path[64];
@@ -372,31 +383,35 @@ static fake_block_t *import_block(const handle_t *h)
     if (block) {
         block->fd = -1;
         block->pid = h->pid;
+        block->opener = opener;
         block->owner_base = h->block_base;
     }
     return block;
 }
 
-/* Like CUDA, refuses memory of an owner at an address where other memory of this owner is still open. */
-static cuda_error_t find_import(const handle_t *h, fake_block_t **block)
+/* Each context opens a block once. Like CUDA, refuses memory of an owner at an address where other memory of this owner is still
+ * open in the context. */
+static cuda_error_t find_import(const handle_t *h, int opener, fake_block_t **block)
 {
     for (*block = blocks; *block; *block = (*block)->next) {
         const fake_block_t *b = *block;
 
-        if (b->place == IMPORTS && b->pid == h->pid && b->owner_base < h->block_base + h->block_size &&
-            h->block_base < b->owner_base + b->size) {
-            return b->inode == h->inode ? CUDA_DONE : FAKE_ALREADY_MAPPED;
+        if (b->place == IMPORTS && b->opener == opener && b->pid == h->pid &&
+            b->owner_base < h->block_base + h->block_size && h->block_base < b->owner_base + b->size) {
+            return b->inode == h->inode ? CUDA_DONE
+                                        : fake_complain(FAKE_ALREADY_MAPPED, "cuIpcOpenMemHandle",
+                                                        "memory that its owner has freed is open there", h->block_base);
         }
     }
-    *block = import_block(h);
+    *block = import_block(h, opener);
     return *block ? CUDA_DONE : FAKE_INVALID;
 }
 
-static cuda_error_t open_range(const handle_t *h, cuda_addr_t *ptr)
+static cuda_error_t open_range(const handle_t *h, int opener, cuda_addr_t *ptr)
 {
     fake_block_t *block;
     fake_range_t *range;
-    cuda_error_t error = reserve() ? find_import(h, &block) : CUDA_OUT_OF_MEMORY;
+    cuda_error_t error = reserve() ? find_import(h, opener, &block) : CUDA_OUT_OF_MEMORY;
 
     if (error) {
         return error;
@@ -407,8 +422,9 @@ static cuda_error_t open_range(const handle_t *h, cuda_addr_t *ptr)
         range->opened++;
         return CUDA_DONE;
     }
-    if (range) {
-        return FAKE_ALREADY_MAPPED; /* an allocation that the owner has freed */
+    if (overlaps(*ptr, h->size)) {
+        return fake_complain(FAKE_ALREADY_MAPPED, "cuIpcOpenMemHandle",
+                             "an allocation that its owner has freed is open there", h->block_base + h->offset);
     }
     block->uses++;
     return add_range(FAKE_IMPORTED, *ptr, h->size, (int)h->device, block) ? CUDA_DONE : CUDA_OUT_OF_MEMORY;
@@ -431,7 +447,7 @@ cuda_error_t cuIpcOpenMemHandle_v2(cuda_addr_t *ptr, cuda_ipc_handle_t handle, u
         return fake_complain(CUDA_INVALID_CONTEXT, "cuIpcOpenMemHandle", "a handle of this process", h.block_base);
     }
     pthread_mutex_lock(&lock);
-    error = open_range(&h, ptr);
+    error = open_range(&h, device, ptr);
     pthread_mutex_unlock(&lock);
     return error;
 }
@@ -461,12 +477,9 @@ static cuda_error_t add_host(fake_kind_t kind, uint64_t base, uint64_t size)
         return error;
     }
     pthread_mutex_lock(&lock);
-    for (const fake_range_t *r = ranges; r; r = r->next) {
-        if (r->base < base + size && base < r->base + r->size) {
-            error = FAKE_REGISTERED;
-        }
-    }
-    if (!error && !add_range(kind, base, size, device, NULL)) {
+    if (overlaps(base, size)) {
+        error = FAKE_REGISTERED;
+    } else if (!add_range(kind, base, size, device, NULL)) {
         error = CUDA_OUT_OF_MEMORY;
     }
     pthread_mutex_unlock(&lock);

@@ -27,10 +27,14 @@ test_mpix_parts_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_parts_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_parts_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 
-# The fake CUDA.
+# The fake CUDA, and what it refuses.
+plain_programs += test/mpix/fake_check
+test_mpix_fake_check_SOURCES = test/mpix/fake_check.c test/mpix/fake_cuda.h
+test_mpix_fake_check_LDADD = -ldl -lpthread
 mpix_fake_sources = \
 	test/mpix/fake_cuda.c \
 	test/mpix/fake_cuda.h \
+	test/mpix/fake_cuda_graph.c \
 	test/mpix/fake_cuda_memory.c \
 	test/mpix/fake_cuda_query.c \
 	test/mpix/fake_cuda_stream.c \
