@@ -5,8 +5,9 @@
  *
  *   DMA_FAKE_NCCL=wrong    the all-gather loses the last byte
  *   DMA_FAKE_NCCL=hang     no call returns
- *   DMA_FAKE_NCCL=stream   carried out in the order of the stream, by cuLaunchHostFunc, where memory is that of the host and MPI
- *                          may be called by several threads
+ *   DMA_FAKE_NCCL=stream   carried out in the order of the stream, by cuLaunchHostFunc, where MPI may be called by several threads
+ *
+ * A function in a stream of CUDA must not call CUDA. So MPI gets the memory of the fake CUDA as memory of the host.
  */
 #include <dlfcn.h>
 #include <mpi.h>
@@ -40,19 +41,28 @@ static MPI_Comm world = MPI_COMM_NULL;
 static call_t group;
 static void *group_stream;
 
+/* Where the processor reaches the memory. */
+static void *place(const void *memory)
+{
+    void *(*host_address)(unsigned long addr);
+
+    *(void **)&host_address = dlsym(RTLD_DEFAULT, "fake_host_address");
+    return memory && memory != MPI_IN_PLACE && host_address ? host_address((unsigned long)memory) : (void *)memory;
+}
+
 static void carry_out(void *arg)
 {
     call_t *c = arg;
     MPI_Request requests[MOST];
 
     if (!c->n) {
-        PMPI_Allgather(c->send[0], c->bytes[0], MPI_BYTE, c->recv[0], c->bytes[0], MPI_BYTE, world);
+        PMPI_Allgather(place(c->send[0]), c->bytes[0], MPI_BYTE, place(c->recv[0]), c->bytes[0], MPI_BYTE, world);
     }
     for (int i = 0; i < c->n; i++) {
         if (c->send[i]) {
-            MPI_Isend(c->send[i], c->bytes[i], MPI_BYTE, c->peer[i], 0, world, &requests[i]);
+            MPI_Isend(place(c->send[i]), c->bytes[i], MPI_BYTE, c->peer[i], 0, world, &requests[i]);
         } else {
-            MPI_Irecv(c->recv[i], c->bytes[i], MPI_BYTE, c->peer[i], 0, world, &requests[i]);
+            MPI_Irecv(place(c->recv[i]), c->bytes[i], MPI_BYTE, c->peer[i], 0, world, &requests[i]);
         }
     }
     MPI_Waitall(c->n, requests, MPI_STATUSES_IGNORE);
