@@ -9,6 +9,7 @@
 #     job      counts
 #     job      armed [MPIRUN-ARGS...]     partitions that engines wait for, which are never taken back from them
 #     job      taken                      the same, which are
+#     job      cuda MEMORY RANKS [MPIRUN-ARGS...]     the sweep with the fake CUDA, without a node
 # `test/mutants/run.sh BUILD --stale` also checks that these mutants apply.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
@@ -51,6 +52,12 @@ run() {
     if [ "$1" = armed ]; then
         job "$limit" 3 mi300x 3 --mca coll_dma_prelaunch 8 --mca coll_dma_armed_seconds 100000 --mca coll_dma_parts_patience 100000 \
             "${@:2}" "$scratch/test/mpix/armed" hip multiple 1 50
+    elif [ "$1" = cuda ]; then
+        rm -rf "$work/log" && mkdir "$work/log"
+        DMA_TEST_GPU=cuda timeout --kill-after=5 "$limit" "$root/with-build" --build "$scratch" \
+            env LD_LIBRARY_PATH="$build/test/mpix/fake${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" \
+            mpirun --oversubscribe --bind-to none -n "$3" --mca mpi_yield_when_idle 1 --mca coll dma "${@:4}" \
+            "$scratch/test/mpi/sweep" -s 5 -n 60 -w 25 -m 65536 -D "$2" -P
     elif [ "$1" = taken ]; then
         job "$limit" 2 mi300x 2 --mca coll_dma_prelaunch 8 "$scratch/test/mpix/parts" hip device serialized 500001 8
     elif [ "$1" = counts ]; then
