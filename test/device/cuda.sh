@@ -60,4 +60,5 @@ row 'buffers of any kind' 3 any
 # Scratch memory and pinned memory that do not hold the larger calls: these go in pieces.
 row 'calls in pieces' 3 any --mca coll_dma_scratch_bytes 200000 --mca coll_dma_pinned_bytes 600000
 DMA_FAKE_CUDA_CONNECTIONS=1 row 'all streams on one connection' 3 device
+ok 'queues of streams, 3 ranks' says '^rounds: .* 0 wrong$' job 60 3 rounds cuda device multiple free "$seed" 40
 finish

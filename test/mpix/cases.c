@@ -249,7 +249,7 @@ static void freed(void)
 
 static void refused(void)
 {
-    int before = gpu.fake_synchronizations();
+    int before = gpu.fake_synchronizations(NULL);
 
     gpu.fake_refuse(1);
     make_queue();
@@ -257,18 +257,18 @@ static void refused(void)
     __atomic_store_n(&open_gate, 1, __ATOMIC_RELEASE);
     enqueue_both();
     /* The host has waited for both. */
-    MUST(gpu.fake_synchronizations() > before && is_right(2));
+    MUST(gpu.fake_synchronizations(NULL) > before && is_right(2));
     MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS);
 }
 
 /* Returns how often the host waits for streams in a start and a waitall. */
 static int synchronizations_of_both(MPIX_Queue of)
 {
-    int before = gpu.fake_synchronizations();
+    int before = gpu.fake_synchronizations(NULL);
 
     MUST(MPIX_Enqueue_start(of, &request) == MPI_SUCCESS);
     MUST(MPIX_Enqueue_waitall(of) == MPI_SUCCESS);
-    before = gpu.fake_synchronizations() - before;
+    before = gpu.fake_synchronizations(NULL) - before;
     MUST(MPIX_Queue_wait(of) == MPI_SUCCESS && is_right(7));
     return before;
 }

@@ -143,7 +143,7 @@ static void words(void)
 typedef struct attempt {
     cuda_error_t (*call)(struct attempt *attempt);
     cuda_addr_t memory;
-    struct CUstream_st *stream;
+    struct CUstream_st *stream, *waits;
     int done;
 } attempt_t;
 
@@ -186,6 +186,33 @@ static cuda_error_t try_alloc(attempt_t *a)
     return cu.cuMemAlloc_v2(&a->memory, 8);
 }
 
+/* So many works in the stream that waits. */
+static cuda_error_t fill(attempt_t *a, int n)
+{
+    cuda_error_t error = CUDA_DONE;
+
+    while (n-- > 0 && !error) {
+        error = cu.cuMemcpyAsync(a->memory, a->memory, 4, a->waits);
+    }
+    return error;
+}
+
+static cuda_error_t try_many(attempt_t *a)
+{
+    return fill(a, 512);
+}
+
+static cuda_error_t try_too_many(attempt_t *a)
+{
+    return fill(a, 1100);
+}
+
+static cuda_error_t try_synchronize(attempt_t *a)
+{
+    (void)a;
+    return cu.cuCtxSynchronize();
+}
+
 static void *attempt_main(void *arg)
 {
     attempt_t *a = arg;
@@ -203,9 +230,9 @@ static bool is_done(const attempt_t *a, bool wait)
     return __atomic_load_n(&a->done, __ATOMIC_ACQUIRE) == 1;
 }
 
-/* A stream waits. One thread makes the call, and then another copies in another stream. Both return while the stream waits, or
- * neither does. */
-static void while_waiting(cuda_error_t (*call)(attempt_t *attempt), cuda_addr_t memory, bool returns)
+/* A stream waits. One thread makes the call, and then another copies in another stream. Which of them return while the stream
+ * waits? */
+static void while_waiting(cuda_error_t (*call)(attempt_t *attempt), cuda_addr_t memory, bool returns, bool copies)
 {
     struct CUstream_st *waits, *other;
     attempt_t attempts[2] = {{.call = call, .memory = memory}, {.call = try_copy}};
@@ -220,6 +247,7 @@ static void while_waiting(cuda_error_t (*call)(attempt_t *attempt), cuda_addr_t 
     CHECK(cu.cuStreamCreate(&waits, CUDA_STREAM_NON_BLOCKING) == CUDA_DONE);
     CHECK(cu.cuStreamCreate(&other, CUDA_STREAM_NON_BLOCKING) == CUDA_DONE);
     attempts[0].stream = attempts[1].stream = other;
+    attempts[0].waits = waits;
     CHECK(cu.cuStreamWaitValue32_v2(waits, (uintptr_t)word, 1, 0) == CUDA_DONE);
     usleep(BLOCKED_US / 5);
     for (int i = 0; i < 2; i++) {
@@ -227,7 +255,7 @@ static void while_waiting(cuda_error_t (*call)(attempt_t *attempt), cuda_addr_t 
         usleep(BLOCKED_US);
     }
     CHECK(is_done(&attempts[0], returns) == returns);
-    CHECK(is_done(&attempts[1], returns) == returns);
+    CHECK(is_done(&attempts[1], copies) == copies);
     __atomic_store_n(word, 1, __ATOMIC_RELEASE);
     CHECK(is_done(&attempts[0], true) && is_done(&attempts[1], true));
     for (int i = 0; i < 2; i++) {
@@ -246,12 +274,17 @@ static void waits(void)
 
     CHECK(cu.cuMemAlloc_v2(&memory, 64) == CUDA_DONE && cu.cuMemHostAlloc(&pinned, 64, FAKE_MAPPED) == CUDA_DONE);
     CHECK(cu.cuMemHostRegister_v2(plain, sizeof(plain), FAKE_MAPPED) == CUDA_DONE);
-    while_waiting(try_free, memory, false);
-    while_waiting(try_free_host, (uintptr_t)pinned, false);
-    while_waiting(try_unregister, (uintptr_t)plain, false);
-    while_waiting(try_launch, 0, false);
-    while_waiting(try_launch, 0, true);
-    while_waiting(try_alloc, 0, true);
+    while_waiting(try_free, memory, false, false);
+    while_waiting(try_free_host, (uintptr_t)pinned, false, false);
+    while_waiting(try_unregister, (uintptr_t)plain, false, false);
+    while_waiting(try_launch, 0, false, false);
+    while_waiting(try_launch, 0, true, true);
+    while_waiting(try_alloc, 0, true, true);
+    CHECK(cu.cuMemAlloc_v2(&memory, 64) == CUDA_DONE);
+    while_waiting(try_many, memory, true, true);
+    while_waiting(try_too_many, memory, false, false);
+    while_waiting(try_synchronize, 0, false, true);
+    CHECK(cu.cuMemFree_v2(memory) == CUDA_DONE);
     CHECK(launched == 2);
 }
 
@@ -353,7 +386,7 @@ static void importer(void)
     step();
     hear(&next, sizeof(next));
     CHECK(cu.cuIpcOpenMemHandle_v2(&other, next, CUDA_IPC_LAZY_PEER_ACCESS) == FAKE_ALREADY_MAPPED);
-    while_waiting(try_close, memory, false);
+    while_waiting(try_close, memory, false, false);
     CHECK(cu.cuIpcOpenMemHandle_v2(&other, handle, CUDA_IPC_LAZY_PEER_ACCESS) == FAKE_INVALID);
     CHECK(cu.cuIpcOpenMemHandle_v2(&other, next, CUDA_IPC_LAZY_PEER_ACCESS) == CUDA_DONE);
     CHECK(cu.cuIpcCloseMemHandle(other) == CUDA_DONE);

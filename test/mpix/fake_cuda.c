@@ -36,11 +36,6 @@ static _Thread_local uint64_t random_state;
 
 /* ---- what tests ask and tell ---- */
 
-int fake_synchronizations(void)
-{
-    return __atomic_load_n(&fake_state.synchronizations, __ATOMIC_ACQUIRE);
-}
-
 long fake_writes(void)
 {
     return __atomic_load_n(&fake_state.writes, __ATOMIC_ACQUIRE);

@@ -41,11 +41,10 @@ typedef struct CUctx_st {
 
 /* What tests have asked for, and what has happened. */
 typedef struct fake_state {
-    int refused;          /* 1: memory operations of streams; 2: mapped host memory */
-    int synchronizations; /* calls of cuStreamSynchronize for a stream */
-    long writes;          /* words that streams have written */
-    bool unordered;       /* streams do not wait for events */
-    int connections;      /* that streams share; 0: each has one of its own */
+    int refused;     /* 1: memory operations of streams; 2: mapped host memory */
+    long writes;     /* words that streams have written */
+    bool unordered;  /* streams do not wait for events */
+    int connections; /* that streams share; 0: each has one of its own */
 } fake_state_t;
 extern fake_state_t fake_state;
 
@@ -113,6 +112,7 @@ typedef struct CUstream_st {
     struct CUctx_st *context;
     unsigned flags;
     uint64_t submitted, completed;
+    int synchronizations;
     bool broken, destroyed;
 } fake_stream_t;
 
@@ -166,8 +166,8 @@ FAKE_MORE_CALLS(FAKE_DECLARE_MORE)
 void *fake_host_address(uint64_t addr);
 /* Words that streams have written. */
 long fake_writes(void);
-/* Calls of cuStreamSynchronize. */
-int fake_synchronizations(void);
+/* Calls of cuStreamSynchronize for this stream. NULL: for all. */
+int fake_synchronizations(const struct CUstream_st *stream);
 void fake_break(struct CUstream_st *stream);
 void fake_refuse(int refuse);
 #pragma GCC visibility pop

@@ -213,6 +213,16 @@ void fake_break(fake_stream_t *s)
     pthread_mutex_unlock(&s->connection->lock);
 }
 
+int fake_synchronizations(const fake_stream_t *stream)
+{
+    int n = 0;
+
+    for (const fake_stream_t *s = __atomic_load_n(&streams, __ATOMIC_ACQUIRE); s; s = s->next) {
+        n += !stream || s == stream ? __atomic_load_n(&s->synchronizations, __ATOMIC_ACQUIRE) : 0;
+    }
+    return n;
+}
+
 /* ---- work ---- */
 
 fake_work_t *fake_work_make(void (*run)(fake_work_t *work), size_t n)
@@ -390,7 +400,7 @@ cuda_error_t cuStreamSynchronize(fake_stream_t *s)
     if (error || !s) {
         return error ? error : synchronize_blocking();
     }
-    __atomic_add_fetch(&fake_state.synchronizations, 1, __ATOMIC_RELEASE);
+    __atomic_add_fetch(&s->synchronizations, 1, __ATOMIC_RELEASE);
     until = submitted(s);
     pthread_mutex_lock(&s->connection->lock);
     while (completed(s) < until && !is_broken(s)) {

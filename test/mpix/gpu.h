@@ -25,7 +25,7 @@ typedef struct gpu_table {
     int (*event_synchronize)(void *event);
     int (*stream_wait_event)(void *stream, void *event, unsigned flags);
     /* Functions of the fake CUDA; NULL with a real one. */
-    int (*fake_synchronizations)(void);
+    int (*fake_synchronizations)(const void *stream); /* NULL: all */
     void (*fake_break)(void *stream);
     void (*fake_refuse)(int refuse);
 } gpu_table_t;

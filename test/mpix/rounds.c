@@ -269,6 +269,17 @@ static long count_wrong(const lane_t *lane)
     return wrong;
 }
 
+/* How often the host has waited for the streams of the queues. coll/dma waits for streams of its own. */
+static int synchronizations(void)
+{
+    int n = 0;
+
+    for (int i = 0; gpu.fake_synchronizations && i < QUEUES; i++) {
+        n += gpu.fake_synchronizations(lanes[i].stream);
+    }
+    return n;
+}
+
 /* Makes the queues twice, so that the second ones use the words of the first ones. */
 static long round_of_steps(unsigned flags)
 {
@@ -281,13 +292,13 @@ static long round_of_steps(unsigned flags)
         must(MPIX_Queue_init(&lanes[i].queue, gpu.type, &lanes[i].stream), MPI_SUCCESS, "MPIX_Queue_init");
         make_sources(&lanes[i]);
     }
-    int before = gpu.fake_synchronizations ? gpu.fake_synchronizations() : 0;
+    int before = synchronizations();
     run();
     for (int i = 0; i < QUEUES; i++) {
         must(MPIX_Queue_wait(lanes[i].queue), MPI_SUCCESS, "MPIX_Queue_wait");
     }
     if (gpu.fake_synchronizations) {
-        int made = gpu.fake_synchronizations() - before;
+        int made = synchronizations() - before;
         if (any_order ? made != 0 : made == 0) {
             fprintf(stderr, "rank %d: the host has waited for streams %d times\n", rank, made);
             MPI_Abort(MPI_COMM_WORLD, 5);
