@@ -9,6 +9,7 @@ core_sources += \
 	include/dma/events.h \
 	include/dma/file_room.h \
 	include/dma/host.h \
+	include/dma/in_stream.h \
 	include/dma/net.h \
 	include/dma/params.h \
 	include/dma/params_table.h \

@@ -19,7 +19,8 @@
  *     MPIX_Queue_free(&queue);
  *
  * The library calls MPI_Start and MPI_Test. So a queue takes any persistent request, of any communicator and memory, with or
- * without coll/dma.
+ * without coll/dma. If MPIX_DMA_IN_STREAM is 1 in the environment, coll/dma puts starts for which it can do so into the stream of
+ * CUDA itself. The rest of this comment is about the other starts; docs/user/queues.md has the conditions.
  *
  * Progress. If MPI_Init_thread has given MPI_THREAD_MULTIPLE, a thread of the library carries out the operations of queues,
  * from the first MPIX_Queue_init to MPI_Finalize. Otherwise a queue of type MPIX_QUEUE_THREAD makes progress in the functions

@@ -9,7 +9,7 @@
 #include "queue.h"
 
 /* The thread yields its core after each turn. After PATIENCE turns without progress it sleeps instead. */
-enum { PATIENCE = 2000, NAP_NS = 50 * 1000, LOOK_AT_STREAM_NS = 100 * 1000 * 1000 };
+enum { PATIENCE = 2000, NAP_NS = 50 * 1000, LOOK_AT_STREAM_NS = 100 * 1000 * 1000, WATCH_NS = 5 * 1000 * 1000 };
 
 static struct {
     pthread_mutex_t lock;
@@ -18,8 +18,9 @@ static struct {
     bool begun, has_thread, ending;
     MPIX_Queue queues;
     long unfinished; /* operations of all queues */
+    int watched;     /* queues with starts that their streams make */
 } agent = {
-    PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false, false, false, NULL, 0};
+    PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false, false, false, NULL, 0, 0};
 
 /* ---- one queue ---- */
 
@@ -35,7 +36,7 @@ static void finish(MPIX_Queue queue, mpix_operation_t *operation)
     pthread_mutex_unlock(&agent.lock);
 }
 
-static void keep_error(MPIX_Queue queue, int code)
+void mpix_agent_keep_error(MPIX_Queue queue, int code)
 {
     int class = MPI_ERR_OTHER;
 
@@ -54,7 +55,7 @@ static void start(MPIX_Queue queue, mpix_operation_t *operation)
         int code = MPI_Start(&operation->requests[i]);
 
         if (code != MPI_SUCCESS) {
-            keep_error(queue, code);
+            mpix_agent_keep_error(queue, code);
             operation->requests[i] = MPI_REQUEST_NULL;
             operation->left--;
         }
@@ -90,11 +91,11 @@ static bool test(MPIX_Queue queue, mpix_operation_t *operation)
             continue;
         }
         code = MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
-        keep_error(queue, code);
+        mpix_agent_keep_error(queue, code);
         if (!flag) {
             give_up_broken(queue, request);
         } else {
-            keep_error(queue, mpix_parted_take_error(request));
+            mpix_agent_keep_error(queue, mpix_parted_take_error(request));
         }
         if (flag || code != MPI_SUCCESS) {
             operation->requests[i] = MPI_REQUEST_NULL;
@@ -207,6 +208,33 @@ static bool turn(bool is_thread)
     return moved;
 }
 
+static void set_deadline(struct timespec *deadline, long ns)
+{
+    clock_gettime(CLOCK_REALTIME, deadline);
+    deadline->tv_nsec += ns;
+    deadline->tv_sec += deadline->tv_nsec / 1000000000;
+    deadline->tv_nsec %= 1000000000;
+}
+
+/* Nothing is left to do. Progress of MPI finds ranks that have failed, and lets streams go on that wait for them. */
+static void rest(void)
+{
+    struct timespec deadline;
+    int flag;
+
+    if (agent.watched == 0) {
+        pthread_cond_wait(&agent.work, &agent.lock);
+        return;
+    }
+    pthread_mutex_unlock(&agent.lock);
+    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    set_deadline(&deadline, WATCH_NS);
+    pthread_mutex_lock(&agent.lock);
+    if (agent.unfinished == 0 && !agent.ending) {
+        (void)pthread_cond_timedwait(&agent.work, &agent.lock, &deadline);
+    }
+}
+
 static void *thread_main(void *unused)
 {
     int idle = 0;
@@ -216,7 +244,7 @@ static void *thread_main(void *unused)
     while (!agent.ending) {
         if (agent.unfinished == 0 && !mpix_parted_any()) {
             idle = 0;
-            pthread_cond_wait(&agent.work, &agent.lock);
+            rest();
             continue;
         }
         idle = turn(true) ? 0 : idle + 1;
@@ -254,7 +282,8 @@ static int end(MPI_Comm comm, int key, void *value, void *state)
     (void)state;
     mpix_parted_give_up_all();
     for (MPIX_Queue queue = agent.queues; queue; queue = queue->next) {
-        mpix_agent_drain(queue);
+        mpix_queue_complete(queue);
+        mpix_in_stream_close(&queue->in_stream);
     }
     if (agent.has_thread) {
         pthread_mutex_lock(&agent.lock);
@@ -307,6 +336,14 @@ void mpix_agent_wake(void)
     pthread_mutex_unlock(&agent.lock);
 }
 
+void mpix_agent_watch(bool more)
+{
+    pthread_mutex_lock(&agent.lock);
+    agent.watched += more ? 1 : -1;
+    pthread_cond_signal(&agent.work);
+    pthread_mutex_unlock(&agent.lock);
+}
+
 void mpix_agent_add(MPIX_Queue queue)
 {
     pthread_mutex_lock(&agent.lock);
@@ -354,21 +391,13 @@ void mpix_agent_turn(void)
     }
 }
 
-static void set_deadline(struct timespec *deadline)
-{
-    clock_gettime(CLOCK_REALTIME, deadline);
-    deadline->tv_nsec += LOOK_AT_STREAM_NS;
-    deadline->tv_sec += deadline->tv_nsec / 1000000000;
-    deadline->tv_nsec %= 1000000000;
-}
-
 /* A stream that has failed reaches no start any more. Starts are then made without it, because other ranks wait for them. */
 static void look_at_stream(MPIX_Queue queue)
 {
     bool failed;
 
     pthread_mutex_unlock(&agent.lock);
-    failed = mpix_stream_has_failed(&queue->stream);
+    failed = mpix_stream_progress(&queue->stream) == MPIX_STREAM_FAILED;
     pthread_mutex_lock(&agent.lock);
     if (failed) {
         queue->broken = true;
@@ -380,14 +409,14 @@ static void drain_by_thread(MPIX_Queue queue)
 {
     struct timespec deadline;
 
-    set_deadline(&deadline);
+    set_deadline(&deadline, LOOK_AT_STREAM_NS);
     while (queue->unfinished > 0) {
         /* `done` is signalled for other queues, too. */
         if (pthread_cond_timedwait(&agent.done, &agent.lock, &deadline) == ETIMEDOUT) {
             if (queue->stream.words && !queue->broken) {
                 look_at_stream(queue);
             }
-            set_deadline(&deadline);
+            set_deadline(&deadline, LOOK_AT_STREAM_NS);
         }
     }
 }

@@ -6,6 +6,8 @@ libmpix_dma_la_SOURCES = \
 	mpix/advised.c \
 	mpix/agent.c \
 	mpix/armed.c \
+	mpix/in_stream.c \
+	mpix/in_stream.h \
 	mpix/mapped.c \
 	mpix/mapped.h \
 	mpix/parted.c \

@@ -4,7 +4,6 @@
 #include <mpix_dma.h>
 #include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -130,7 +129,7 @@ static void *alloc_lines(size_t bytes)
 
 static piece_t *make_piece(int type, size_t bytes)
 {
-    const char *why = NULL, *verbose = getenv("MPIX_DMA_VERBOSE");
+    const char *why = NULL;
     piece_t *piece = calloc(1, sizeof(*piece));
 
     if (!piece) {
@@ -139,8 +138,8 @@ static piece_t *make_piece(int type, size_t bytes)
     if (type != MPIX_QUEUE_THREAD) {
         why = type == MPIX_QUEUE_HIP ? alloc_hip(&piece->at, bytes) : alloc_cuda(&piece->at, bytes);
     }
-    if (why && verbose && *verbose && *verbose != '0') {
-        fprintf(stderr, "libmpix_dma: kernels cannot use the words of a partitioned request, because %s\n", why);
+    if (why) {
+        mpix_tell("kernels cannot use the words of a partitioned request", why);
     }
     if (why || type == MPIX_QUEUE_THREAD) {
         piece->at = alloc_lines(bytes);

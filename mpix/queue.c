@@ -37,6 +37,10 @@ int MPIX_Queue_init(MPIX_Queue *queue, int type, void *stream)
         free(made);
         return code;
     }
+    mpix_in_stream_open(&made->in_stream, &made->stream);
+    if (made->stream.why && !made->in_stream.component) {
+        mpix_tell("the host waits for a queue", made->stream.why);
+    }
     pthread_mutex_init(&made->order, NULL);
     made->tail = &made->head;
     made->number = made->stream.words ? made->stream.words->number : 0;
@@ -45,15 +49,30 @@ int MPIX_Queue_init(MPIX_Queue *queue, int type, void *stream)
     return MPI_SUCCESS;
 }
 
+void mpix_queue_complete(MPIX_Queue queue)
+{
+    bool watched;
+
+    pthread_mutex_lock(&queue->order);
+    watched = queue->in_stream.all.n > 0;
+    mpix_agent_keep_error(queue, mpix_in_stream_finish(&queue->in_stream, &queue->stream));
+    if (watched) {
+        mpix_agent_watch(false);
+    }
+    pthread_mutex_unlock(&queue->order);
+    mpix_agent_drain(queue);
+    pthread_mutex_lock(&queue->order);
+    queue->nsince = 0;
+    queue->listed = false;
+    pthread_mutex_unlock(&queue->order);
+}
+
 int MPIX_Queue_wait(MPIX_Queue queue)
 {
     if (!queue) {
         return MPI_ERR_ARG;
     }
-    mpix_agent_drain(queue);
-    pthread_mutex_lock(&queue->order);
-    queue->nsince = 0;
-    pthread_mutex_unlock(&queue->order);
+    mpix_queue_complete(queue);
     return mpix_agent_take_error(queue);
 }
 
@@ -67,6 +86,7 @@ int MPIX_Queue_free(MPIX_Queue *queue)
     }
     error = MPIX_Queue_wait(*queue);
     mpix_agent_remove(*queue);
+    mpix_in_stream_close(&(*queue)->in_stream);
     mpix_stream_close(&(*queue)->stream, (*queue)->number, (*queue)->broken);
     pthread_mutex_destroy(&(*queue)->order);
     free((*queue)->since);
@@ -125,47 +145,100 @@ static int note_requests(MPIX_Queue queue, int count, const MPI_Request requests
     return MPI_SUCCESS;
 }
 
-/* Enqueues the store or the wait of an operation in the stream. If the stream cannot wait, the host waits for it at a start. */
-static int enqueue_in_stream(const mpix_stream_t *stream, mpix_kind_t kind, uint64_t number)
+/* The host waits for the work that is before a start in the stream. */
+static int synchronize(MPIX_Queue queue)
 {
+    if (queue->in_stream.all.n == 0) {
+        return mpix_stream_synchronize(&queue->stream);
+    }
+    return mpix_in_stream_settle(&queue->in_stream, &queue->stream) ? MPI_SUCCESS : MPI_ERR_OTHER;
+}
+
+/* Enqueues the store or the wait of an operation in the stream. If the stream cannot wait, the host waits for it at a start. */
+static int enqueue_in_stream(MPIX_Queue queue, mpix_kind_t kind, uint64_t number)
+{
+    const mpix_stream_t *stream = &queue->stream;
+
     if (stream->type == MPIX_QUEUE_THREAD) {
         return MPI_SUCCESS;
     }
     if (!stream->words) {
-        return kind == MPIX_START ? mpix_stream_synchronize(stream) : MPI_SUCCESS;
+        return kind == MPIX_START ? synchronize(queue) : MPI_SUCCESS;
     }
     return kind == MPIX_START ? mpix_stream_signal(stream, number) : mpix_stream_gate(stream, number);
 }
 
-/* In this order, because the first two can fail: notes the requests, enqueues in the stream, appends to the list. */
-static int put(MPIX_Queue queue, mpix_operation_t *operation)
+/* Gives the stream the starts that it can make. The others stay in the operation. */
+static int start_in_stream(MPIX_Queue queue, mpix_operation_t *operation)
+{
+    mpix_in_stream_t *in_stream = &queue->in_stream;
+    bool watched = in_stream->all.n > 0, served;
+    int left = 0, code = MPI_SUCCESS;
+
+    for (int i = 0; i < operation->count && code == MPI_SUCCESS; i++) {
+        code = mpix_in_stream_start(in_stream, operation->requests[i], &served);
+        if (!served) {
+            operation->requests[left++] = operation->requests[i];
+        }
+    }
+    operation->count = operation->left = left;
+    if (!watched && in_stream->all.n > 0) {
+        mpix_agent_watch(true);
+    }
+    return code;
+}
+
+/* Appends the operation to the list, behind what the stream has to do for it. */
+static int append(MPIX_Queue queue, mpix_operation_t *operation)
+{
+    int code;
+
+    operation->number = queue->number + 1;
+    code = enqueue_in_stream(queue, operation->kind, operation->number);
+    if (code != MPI_SUCCESS) {
+        return code;
+    }
+    queue->number++;
+    queue->listed = operation->kind == MPIX_START;
+    mpix_agent_append(queue, operation);
+    return MPI_SUCCESS;
+}
+
+/* In this order, because the first three can fail: notes the requests, and enqueues in the stream; appends to the list what the
+ * stream does not do by itself. *listed: it has the operation. */
+static int put(MPIX_Queue queue, mpix_operation_t *operation, bool *listed)
 {
     int was = queue->nsince, code = note_requests(queue, operation->count, operation->requests);
 
+    *listed = false;
     if (code != MPI_SUCCESS) {
         return code;
     }
-    operation->number = queue->number + 1;
-    code = enqueue_in_stream(&queue->stream, operation->kind, operation->number);
+    code =
+        operation->kind == MPIX_START ? start_in_stream(queue, operation) : mpix_in_stream_waitall(&queue->in_stream);
+    if (code == MPI_SUCCESS && (operation->kind == MPIX_START ? operation->count > 0 : queue->listed)) {
+        code = append(queue, operation);
+        *listed = code == MPI_SUCCESS;
+    }
     if (code != MPI_SUCCESS) {
         queue->nsince = was;
-        return code;
-    }
-    if (operation->kind == MPIX_WAITALL) {
+    } else if (operation->kind == MPIX_WAITALL) {
         queue->nsince = 0;
     }
-    queue->number++;
-    mpix_agent_append(queue, operation);
-    return MPI_SUCCESS;
+    return code;
 }
 
 static int enqueue(MPIX_Queue queue, mpix_kind_t kind, int count, const MPI_Request requests[])
 {
     mpix_operation_t *operation;
+    bool listed;
     int code;
 
     if (!mpi_runs()) {
         return MPI_ERR_OTHER;
+    }
+    if (mpix_stream_is_captured(&queue->stream)) {
+        return MPI_ERR_UNSUPPORTED_OPERATION; /* each start has numbers of its own, which a graph would repeat */
     }
     operation = malloc(sizeof(*operation) + (size_t)count * sizeof(*requests));
     if (!operation) {
@@ -177,11 +250,12 @@ static int enqueue(MPIX_Queue queue, mpix_kind_t kind, int count, const MPI_Requ
         memcpy(operation->requests, requests, (size_t)count * sizeof(*requests));
     }
     pthread_mutex_lock(&queue->order);
-    code = put(queue, operation);
+    code = put(queue, operation, &listed);
     pthread_mutex_unlock(&queue->order);
-    if (code != MPI_SUCCESS) {
+    if (!listed) {
         free(operation);
-    } else {
+    }
+    if (code == MPI_SUCCESS) {
         mpix_agent_turn();
     }
     return code;

@@ -5,6 +5,8 @@
  *      enqueue START, number 7   --->   write 7 to `reached`  --->   reached >= 7: MPI_Start
  *      enqueue WAITALL, number 8 --->   wait for `done` >= 8  <---   all requests started before are complete: done = 8
  *
+ * A start that the stream makes by itself (in_stream.h) is no operation. It takes effect when it is enqueued.
+ *
  * Invariants:
  *   - Operations are numbered in the order in which they are enqueued. The lock `order` is held while an operation is enqueued
  *     in the stream and appended to the list, so that both have the same order.
@@ -25,6 +27,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "in_stream.h"
 #include "stream.h"
 
 typedef enum mpix_kind { MPIX_START, MPIX_WAITALL } mpix_kind_t;
@@ -46,6 +49,8 @@ struct MPIX_Queue_s {
     uint64_t number;    /* of the last operation */
     MPI_Request *since; /* enqueued since the last waitall */
     int nsince, room;
+    mpix_in_stream_t in_stream;
+    bool listed; /* some of `since` are in the list */
 
     /* With the lock of all queues. */
     mpix_operation_t *head, **tail; /* the list of operations that have not begun */
@@ -62,6 +67,8 @@ struct MPIX_Queue_s {
 /* The first call prepares the library, with its thread if MPI has given MPI_THREAD_MULTIPLE. Returns an MPI error class. */
 int mpix_agent_begin(void);
 bool mpix_agent_has_thread(void);
+/* A queue has, or has no more, starts that its stream makes: the thread makes progress now and then. */
+void mpix_agent_watch(bool more);
 /* Wakes the thread, because there is a new partitioned request. */
 void mpix_agent_wake(void);
 void mpix_agent_add(MPIX_Queue queue);
@@ -72,6 +79,10 @@ void mpix_agent_append(MPIX_Queue queue, mpix_operation_t *operation);
 void mpix_agent_turn(void);
 /* Waits until all operations of the queue are complete. */
 void mpix_agent_drain(MPIX_Queue queue);
+/* Waits until everything that was enqueued is complete; keeps errors. */
+void mpix_queue_complete(MPIX_Queue queue);
+/* Keeps an error until somebody asks. */
+void mpix_agent_keep_error(MPIX_Queue queue, int code);
 /* Returns the first error since the last call, and clears it. */
 int mpix_agent_take_error(MPIX_Queue queue);
 

@@ -20,6 +20,7 @@ typedef struct common {
     int (*synchronize)(void *stream);
     int (*query)(void *stream);
     int (*flags)(void *stream, unsigned *flags);
+    int (*capturing)(void *stream, int *status);
 } common_t;
 
 static struct {
@@ -49,6 +50,7 @@ static const mpix_symbol_t hip_symbols[] = {
     {"hipGetDevice", &hip.get_device, true},
     {"hipSetDevice", &hip.set_device, true},
     {"hipStreamGetFlags", &hip.common.flags, false},
+    {"hipStreamIsCapturing", &hip.common.capturing, false},
     {"hipExtMallocWithFlags", &hip.alloc, false},
     {"hipFree", &hip.release, false},
     {"hipStreamWriteValue64", &hip.write, false},
@@ -61,6 +63,7 @@ static const mpix_symbol_t cuda_symbols[] = {
     {"cuCtxGetCurrent", &cuda.get_context, true},
     {"cuCtxSetCurrent", &cuda.set_context, true},
     {"cuStreamGetFlags", &cuda.common.flags, false},
+    {"cuStreamIsCapturing", &cuda.common.capturing, false},
     {"cuMemHostAlloc", &cuda.alloc, false},
     {"cuMemFreeHost", &cuda.release, false},
     {"cuMemHostGetDevicePointer_v2", &cuda.address, false},
@@ -201,10 +204,26 @@ static const char *try_words(mpix_stream_t *stream)
     return "the runtime refuses memory operations of this stream";
 }
 
+bool mpix_stream_is_non_blocking(const mpix_stream_t *stream)
+{
+    const common_t *common = common_of(stream->type);
+    unsigned flags = 0;
+
+    return common->flags && common->flags(stream->handle, &flags) == DONE && flags & NON_BLOCKING;
+}
+
+bool mpix_stream_is_captured(const mpix_stream_t *stream)
+{
+    const common_t *common = common_of(stream->type);
+    int status = 0;
+
+    return stream->type != MPIX_QUEUE_THREAD && common->capturing &&
+           common->capturing(stream->handle, &status) == DONE && status != 0;
+}
+
 /* Why the host waits, or NULL. */
 static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
 {
-    unsigned flags = 0;
     const char *why;
 
     if (!allowed) {
@@ -213,8 +232,7 @@ static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
     if (!has_memory_operations(stream->type)) {
         return "the runtime has no memory operations of streams";
     }
-    if (!common_of(stream->type)->flags || common_of(stream->type)->flags(stream->handle, &flags) != DONE ||
-        !(flags & NON_BLOCKING)) {
+    if (!mpix_stream_is_non_blocking(stream)) {
         return "the stream was not created as non-blocking";
     }
     why = refuse_wait();
@@ -232,9 +250,17 @@ static int open_runtime(mpix_stream_t *stream)
            stream->context;
 }
 
+void mpix_tell(const char *what, const char *why)
+{
+    const char *verbose = getenv("MPIX_DMA_VERBOSE");
+
+    if (verbose && *verbose && *verbose != '0') {
+        fprintf(stderr, "libmpix_dma: %s, because %s\n", what, why);
+    }
+}
+
 int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed)
 {
-    const char *why, *verbose = getenv("MPIX_DMA_VERBOSE");
     int result = MPI_SUCCESS;
 
     *stream = (mpix_stream_t){.type = type, .handle = handle};
@@ -244,8 +270,8 @@ int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed
     pthread_mutex_lock(&lock);
     if (!open_runtime(stream)) {
         result = MPI_ERR_UNSUPPORTED_OPERATION;
-    } else if ((why = make_asynchronous(stream, allowed)) && verbose && *verbose && *verbose != '0') {
-        fprintf(stderr, "libmpix_dma: the host waits for a queue, because %s\n", why);
+    } else {
+        stream->why = make_asynchronous(stream, allowed);
     }
     pthread_mutex_unlock(&lock);
     return result;
@@ -307,11 +333,11 @@ int mpix_stream_synchronize(const mpix_stream_t *stream)
     return class_of(common_of(stream->type)->synchronize(stream->handle));
 }
 
-bool mpix_stream_has_failed(const mpix_stream_t *stream)
+mpix_progress_t mpix_stream_progress(const mpix_stream_t *stream)
 {
     int error = common_of(stream->type)->query(stream->handle);
 
-    return error != DONE && error != NOT_READY;
+    return error == DONE ? MPIX_STREAM_DONE : error == NOT_READY ? MPIX_STREAM_BUSY : MPIX_STREAM_FAILED;
 }
 
 /* Acquire: MPI may then read what the stream has written before. */

@@ -39,6 +39,7 @@ typedef struct mpix_stream {
     int device;          /* HIP: current when the queue was made */
     void *context;       /* CUDA: current when the queue was made */
     mpix_words_t *words; /* NULL: the host waits instead */
+    const char *why;     /* then: why */
 } mpix_stream_t;
 
 /* The name of a function of a runtime, and the pointer that mpix_runtime_fill sets to it. */
@@ -52,6 +53,9 @@ typedef struct mpix_symbol {
  * is missing. */
 bool mpix_runtime_fill(int type, const mpix_symbol_t *symbols);
 
+/* With MPIX_DMA_VERBOSE: a line on stderr, "WHAT, because WHY". */
+void mpix_tell(const char *what, const char *why);
+
 /* `allowed`: the library has a thread, so the stream may wait for MPI. Returns an MPI error class. */
 int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed);
 /* All operations are complete. `number`: of the last one. `failed`: the stream has failed. */
@@ -62,7 +66,11 @@ void mpix_stream_close(mpix_stream_t *stream, uint64_t number, bool failed);
 int mpix_stream_signal(const mpix_stream_t *stream, uint64_t number);
 int mpix_stream_gate(const mpix_stream_t *stream, uint64_t number);
 int mpix_stream_synchronize(const mpix_stream_t *stream);
-bool mpix_stream_has_failed(const mpix_stream_t *stream);
+typedef enum mpix_progress { MPIX_STREAM_DONE, MPIX_STREAM_BUSY, MPIX_STREAM_FAILED } mpix_progress_t;
+mpix_progress_t mpix_stream_progress(const mpix_stream_t *stream);
+bool mpix_stream_is_non_blocking(const mpix_stream_t *stream);
+/* Is the stream being captured into a graph? */
+bool mpix_stream_is_captured(const mpix_stream_t *stream);
 
 bool mpix_stream_has_reached(const mpix_stream_t *stream, uint64_t number);
 void mpix_stream_release(const mpix_stream_t *stream, uint64_t number);

@@ -30,7 +30,7 @@ scripts() {
 layers() {
     ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include/dma "${transports[@]}" ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine} &&
         ! grep -rnE '#include *[<"](ompi|opal|orte|hip|cuda|dma|component|core|gpu)[./_-]' mpix include/mpix_dma.h |
-            grep -vF '#include "dma/parts.h"' # what the library and the component say to each other
+            grep -vE '#include "dma/(in_stream|parts)\.h"' # what the library and the component say to each other
 }
 
 # The component, tools and tests have version #ifs in one header. The library and the examples are programs of MPI, which cannot

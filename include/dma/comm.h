@@ -24,6 +24,7 @@
 #include "dma/counters.h"
 #include "dma/events.h"
 #include "dma/host.h"
+#include "dma/in_stream.h"
 #include "dma/params.h"
 #include "dma/plan.h"
 
@@ -186,6 +187,15 @@ dma_status_t dma_channel_start(dma_channel_t *channel, dma_status_t *outcome);
 /* Behind a start: gives the engines in advance what the next start needs, while they carry out this one. It is a function of its
  * own so that, of several starts, none waits for what another one prepares. Without it the next start takes longer. */
 void dma_channel_prepare_next(dma_channel_t *channel);
+/* Starts in a stream of the application (dma/in_stream.h). From the first one to `end` a start of the channel is under way, and no
+ * other can be made. It ends as any other does. DMA_UNSUPPORTED: nothing has happened, and the channel can be started as usual.
+ * After another error the channel has failed. `wait`: later work of the stream waits until the last start is complete. `end`: the
+ * stream has done everything; or `broken`: it does not go on. */
+dma_status_t dma_channel_start_in_stream(dma_channel_t *channel, dma_app_stream_t *stream);
+dma_status_t dma_channel_wait_in_stream(dma_channel_t *channel, dma_app_stream_t *stream);
+dma_status_t dma_channel_end_in_stream(dma_channel_t *channel, bool broken);
+/* The stream is not used any more. */
+void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream);
 /* Local. No start may be under way. */
 void dma_channel_destroy(dma_channel_t *channel);
 

@@ -153,6 +153,15 @@ DMA_REASON(COMM, arm_off, "coll_dma_prelaunch is 0", UNARMED)
 DMA_REASON(COMM, arm_unable, "not all ranks' engines accept programs before the start", UNARMED)
 DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
 #undef UNARMED
+#define IN_STREAM "Starts of persistent requests in a queue of libmpix_dma that the host has made, because the stream could not."
+DMA_REASON(COMM, in_stream_unprepared, "the request is not prepared for engines, or has partitions", IN_STREAM)
+DMA_REASON(COMM, in_stream_runtime, "the runtime has no waits for several processes", IN_STREAM)
+DMA_REASON(COMM, in_stream_engine, "the engine of this rank or of a peer does not submit copies to streams of the application", IN_STREAM)
+DMA_REASON(COMM, in_stream_memory, "this rank has no memory for it", IN_STREAM)
+DMA_REASON(COMM, in_stream_unregistered, "the device cannot access the shared memory of all ranks", IN_STREAM)
+DMA_REASON(COMM, in_stream_device, "the stream belongs to another device or context than the buffers", IN_STREAM)
+DMA_REASON(COMM, in_stream_refused, "the runtime refuses to write words in this stream, or memory for an exchange", IN_STREAM)
+#undef IN_STREAM
 #define PARTED "Partitioned requests in device memory whose partitions engines do not wait for, for this reason: the library starts a " \
     "collective for each group of partitions."
 DMA_REASON(COMM, parts_limit, "as many requests are armed as coll_dma_prelaunch allows", PARTED)

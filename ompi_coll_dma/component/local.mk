@@ -8,6 +8,7 @@ component_sources += \
 	ompi_coll_dma/component/counters.c \
 	ompi_coll_dma/component/datatype.c \
 	ompi_coll_dma/component/events.c \
+	ompi_coll_dma/component/in_stream.c \
 	ompi_coll_dma/component/module.c \
 	ompi_coll_dma/component/net.c \
 	ompi_coll_dma/component/nonblocking.c \

@@ -37,6 +37,7 @@ mca_coll_dma_request_t *mca_coll_dma_request_alloc(mca_coll_dma_module_t *module
     }
     request->module = module;
     request->channel = NULL;
+    request->in_stream = NULL;
     request->types[0] = request->types[1] = NULL;
     return request;
 }
@@ -169,6 +170,11 @@ static int request_free(ompi_request_t **handle)
     request_release(request);
     *handle = MPI_REQUEST_NULL;
     return MPI_SUCCESS;
+}
+
+bool mca_coll_dma_request_is_ours(const ompi_request_t *request)
+{
+    return OMPI_REQUEST_COLL == request->req_type && request_free == request->req_free;
 }
 
 /* MPI does not allow the cancellation of collectives. */

@@ -22,12 +22,14 @@ typedef struct mca_coll_dma_request {
 
     mca_coll_dma_module_t *module;
     dma_channel_t *channel;                             /* of a persistent call; NULL if no data is to be moved */
+    const struct dma_app_stream *in_stream;             /* of a persistent call: which has its starts; or NULL */
     opal_object_t *types[2];                            /* of a persistent call: references; NULL: none */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* of a non-blocking call */
 } mca_coll_dma_request_t;
 
 OBJ_CLASS_DECLARATION(mca_coll_dma_request_t);
 
+bool mca_coll_dma_request_is_ours(const ompi_request_t *request);
 /* Holds no references yet: the caller's MPI call keeps communicator and module alive. NULL: no memory. */
 mca_coll_dma_request_t *mca_coll_dma_request_alloc(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
                                                    bool persistent);

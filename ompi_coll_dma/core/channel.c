@@ -220,6 +220,83 @@ void dma_channel_prepare_next(dma_channel_t *ch)
     }
 }
 
+/* ---- starts in a stream ---- */
+
+static dma_status_t start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
+{
+    dma_comm_t *comm = ch->comm;
+    const dma_memory_t *memory = comm->proc->memory;
+    dma_status_t status = DMA_UNSUPPORTED;
+
+    if (comm->state == DMA_COMM_POISONED) {
+        return comm->error;
+    }
+    if (comm->state == DMA_COMM_READY && memory && !ch->resolved && comm->nranks == 1) {
+        return memory->in_stream_alone(comm, &ch->call, ch->arrays, stream);
+    }
+    if (comm->state == DMA_COMM_READY && memory && !ch->resolved) {
+        status = memory->in_stream_start(comm, &ch->task, ch->arrays, stream);
+    }
+    if (status == DMA_OK) {
+        ch->task.done = ch->done;
+        ch->task.arg = ch->arg;
+        dma_comm_set_active(comm, true);
+    } else if (status != DMA_UNSUPPORTED) {
+        dma_comm_fail(comm, status, "a start of %s in a stream failed: %s", comm->text, dma_status_name(status));
+    }
+    return status;
+}
+
+dma_status_t dma_channel_start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
+{
+    dma_status_t status;
+
+    dma_comm_lock(ch->comm);
+    status = start_in_stream(ch, stream);
+    dma_comm_unlock(ch->comm);
+    return status;
+}
+
+dma_status_t dma_channel_wait_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
+{
+    dma_comm_t *comm = ch->comm;
+    dma_status_t status;
+
+    dma_comm_lock(comm);
+    status = comm->state == DMA_COMM_POISONED ? comm->error
+             : comm->nranks == 1              ? DMA_OK
+                                              : comm->proc->memory->in_stream_wait(comm, stream);
+    if (status != DMA_OK) {
+        dma_comm_fail(comm, status, "a stream cannot wait for %s: %s", comm->text, dma_status_name(status));
+    }
+    dma_comm_unlock(comm);
+    return status;
+}
+
+dma_status_t dma_channel_end_in_stream(dma_channel_t *ch, bool broken)
+{
+    dma_comm_t *comm = ch->comm;
+    dma_status_t status;
+
+    dma_comm_lock(comm);
+    if (broken) {
+        dma_comm_fail(comm, DMA_ERR_ENGINE, "a stream that starts calls on %s has failed", comm->text);
+    } else if (comm->head) {
+        comm->proc->memory->in_stream_end(comm);
+        dma_comm_advance(comm);
+    }
+    status = comm->state == DMA_COMM_POISONED ? comm->error : DMA_OK;
+    dma_comm_unlock(comm);
+    return status;
+}
+
+void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream)
+{
+    if (proc->memory) {
+        proc->memory->in_stream_forget(dma_proc_runtime(proc), stream);
+    }
+}
+
 void dma_channel_destroy(dma_channel_t *ch)
 {
     const dma_host_t *host = ch->comm->host;

@@ -29,6 +29,7 @@
 #include "dma/comm.h"
 #include "node/pause.h"
 
+struct dma_app_stream;
 struct dma_gpu_runtime;
 typedef struct dma_memory dma_memory_t;
 
@@ -70,7 +71,7 @@ struct dma_route {
     void (*watch)(dma_comm_t *comm);
     unsigned watch_mask;
     void (*watch_clock)(dma_comm_t *comm, double now);
-    /* A READY communicator's oldest call is late. False: another rank of the node reports it. */
+    /* A READY communicator's oldest call is late. False: another rank of the node reports it, or it waits for nobody. */
     bool (*may_report)(dma_comm_t *comm);
     /* For a communicator without a call (dma_proc_poll_notices): DMA_OK, or what another rank has failed with. */
     dma_status_t (*poll_notices)(dma_comm_t *comm);
@@ -127,6 +128,16 @@ struct dma_memory {
     dma_status_t (*init)(dma_comm_t *comm, const dma_call_t *call, void *arrays);
     dma_status_t (*start)(dma_comm_t *comm, dma_task_t *task, void *arrays);
     void (*prepare_next)(dma_comm_t *comm);
+
+    /* Starts of a persistent call in a stream of the application (dma/in_stream.h); with the lock. `start` gives the stream one
+     * more; the first also posts the task, which ends when it is advanced after `end`. DMA_UNSUPPORTED: it has done nothing.
+     * Other errors: the communicator is to fail. `alone`: on a communicator of one rank, without a task and without `end`. `forget`, without a lock: the stream is not used any more. */
+    dma_status_t (*in_stream_start)(dma_comm_t *comm, dma_task_t *task, void *arrays, struct dma_app_stream *stream);
+    dma_status_t (*in_stream_alone)(dma_comm_t *comm, const dma_call_t *call, void *arrays,
+                                    struct dma_app_stream *stream);
+    dma_status_t (*in_stream_wait)(dma_comm_t *comm, struct dma_app_stream *stream);
+    void (*in_stream_end)(dma_comm_t *comm);
+    void (*in_stream_forget)(const struct dma_gpu_runtime *rt, struct dma_app_stream *stream);
 };
 
 extern const dma_route_t dma_route_host;     /* host.c */

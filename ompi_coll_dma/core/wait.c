@@ -64,6 +64,15 @@ static bool may_report(dma_comm_t *comm)
     return comm->state != DMA_COMM_READY || !comm->route->may_report || comm->route->may_report(comm);
 }
 
+/* The attached route may know that the call waits for nobody. */
+static bool is_late(dma_comm_t *comm, double now)
+{
+    double warn = comm->proc->params.warn;
+
+    return warn > 0 && !comm->warned && now - comm->since > warn &&
+           (!comm->attached || !comm->attached->may_report || comm->attached->may_report(comm));
+}
+
 static bool has_failed(const dma_comm_t *comm)
 {
     return comm->state == DMA_COMM_POISONED;
@@ -92,7 +101,7 @@ static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
     if (comm->state == DMA_COMM_SETUP && !reports_setup(comm, now)) {
         return;
     }
-    if (params->warn > 0 && !comm->warned && now - comm->since > params->warn) {
+    if (is_late(comm, now)) {
         comm->warned = true;
         if (may_report(comm)) {
             report_late(comm, now);

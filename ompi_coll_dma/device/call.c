@@ -1,6 +1,7 @@
 /* The life of a call in device memory: enter, agree, run. See device.h. */
 #include "core/resolve.h"
 #include "device/device.h"
+#include "device/in_stream.h"
 #include "node/entry.h"
 
 #define SPIN_SECONDS 20e-6 /* peers that call at the same time enter within a few microseconds */
@@ -350,8 +351,14 @@ static dma_status_t advance_agree(dma_comm_t *comm, dma_task_t *task)
 
 static dma_status_t advance_started(dma_comm_t *comm, dma_task_t *task)
 {
+    dma_status_t poison;
+
     if (dma_device_unstarted_rank(comm, task) >= 0) {
         return DMA_AGAIN;
+    }
+    /* Then a word may be forged, after the poison was set (in_stream.c). The load of the word was an acquire. */
+    if ((poison = dma_window_poisoned(&comm->window)) != DMA_OK) {
+        return poison;
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
     task->device->phase = DEVICE_SUBMIT;
@@ -400,9 +407,15 @@ static dma_status_t advance_slots(dma_comm_t *comm, dma_task_t *task)
 }
 
 static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
-    [DEVICE_ENTER] = advance_enter,    [DEVICE_AGREE] = advance_agree,     [DEVICE_STARTED] = advance_started,
-    [DEVICE_SUBMIT] = advance_submit,  [DEVICE_RUN] = advance_run,         [DEVICE_PIECES] = advance_pieces,
-    [DEVICE_BY_SLOTS] = advance_slots, [DEVICE_ON_HOST] = advance_on_host,
+    [DEVICE_ENTER] = advance_enter,
+    [DEVICE_AGREE] = advance_agree,
+    [DEVICE_STARTED] = advance_started,
+    [DEVICE_SUBMIT] = advance_submit,
+    [DEVICE_RUN] = advance_run,
+    [DEVICE_PIECES] = advance_pieces,
+    [DEVICE_BY_SLOTS] = advance_slots,
+    [DEVICE_ON_HOST] = advance_on_host,
+    [DEVICE_IN_STREAM] = dma_device_advance_in_stream,
 };
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
@@ -484,6 +497,9 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
     dma_wait_t wait = {0};
     int rank;
 
+    if (call->phase == DEVICE_IN_STREAM) {
+        return dma_device_in_stream_waits_for(comm);
+    }
     if (call->persistent) {
         if ((rank = dma_device_unstarted_rank(comm, task)) >= 0) {
             dma_wait_add(&wait, DMA_WAIT_ENTRY, rank);
@@ -514,6 +530,7 @@ const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
         [DEVICE_PIECES] = "engine, in pieces",
         [DEVICE_BY_SLOTS] = "copies through shared pinned memory",
         [DEVICE_ON_HOST] = "copies by cores",
+        [DEVICE_IN_STREAM] = "in a stream",
     };
 
     (void)comm;
@@ -526,6 +543,9 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task)
 
     if (phase == DEVICE_BY_SLOTS) {
         return ((uint64_t)phase << 24) + dma_device_slots_position(comm->device);
+    }
+    if (phase == DEVICE_IN_STREAM) {
+        return dma_device_in_stream_position(comm);
     }
     return ((uint64_t)phase << 24) + (phase == DEVICE_PIECES ? dma_device_piece_position(comm->device) : 0) +
            (phase >= DEVICE_RUN ? dma_host_position(comm, task) : 0);

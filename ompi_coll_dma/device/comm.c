@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "device/in_stream.h"
 #include "gpu/brief.h"
 
 static size_t tables_bytes(int nranks)
@@ -534,6 +535,7 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t b
 void dma_device_stop(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
+    bool streams = dma_device_in_stream_release(comm);
 
     dma_device_claim_all(comm);
     dma_device_disarm(comm);
@@ -541,8 +543,8 @@ void dma_device_stop(dma_comm_t *comm)
     for (int r = 0; r < comm->nranks; r++) {
         dma_slots_unview(comm, &dc->by_slots.views[r]);
     }
-    if (dc->binding && !dc->device->engine->unbind(dc->binding)) {
-        /* A queue that does not move may still read our trigger and write our lines. So the memory must neither be unmapped
+    if (dc->binding && (!dc->device->engine->unbind(dc->binding) || streams)) {
+        /* A queue or stream that does not move may still read our trigger and write our lines. So the memory must neither be unmapped
          * nor be used for something else. */
         comm->window.permanent = true;
         dma_arena_keep_mapped(comm->window.arena);
@@ -550,6 +552,7 @@ void dma_device_stop(dma_comm_t *comm)
     }
     dc->binding = NULL;
     dma_device_parts_unregister(comm, comm->window.permanent);
+    dma_device_in_stream_give_back(comm, comm->window.permanent);
     if (dc->arena_registered) {
         dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
         dc->arena_registered = false;
@@ -573,6 +576,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     }
     dma_plan_cache_free(&dc->plans);
     dma_device_put(comm->proc, dc->rt, dc->device);
+    free(dc->in_stream);
     free(dc);
     comm->device = NULL;
 }

@@ -16,6 +16,7 @@
  *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
  *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
  *     parts.c         what a persistent call with partitions needs in addition
+ *     in_stream.c     starts of a persistent call in a stream of the application
  *
  * Only the rank itself knows what its buffers are. So no data moves before all ranks have entered the call. A rank
  * whose buffers its engine could serve enters with DMA_SIGN_DEVICE in its descriptor, without data, and publishes where
@@ -110,14 +111,15 @@ typedef struct dma_device {
 /* A call moves from phase to phase. A phase function that returns DMA_OK and does not change the phase has ended the
  * call. */
 typedef enum dma_device_phase {
-    DEVICE_ENTER,    /* this rank has entered; it waits for the descriptors of other ranks */
-    DEVICE_AGREE,    /* this rank has published its vote; it waits for the votes of other ranks */
-    DEVICE_STARTED,  /* persistent call: this rank has started; it waits for the ready words of other ranks */
-    DEVICE_SUBMIT,   /* the engine accepts the programs of the plan */
-    DEVICE_RUN,      /* the engine runs the plan, or the cluster route has the call */
-    DEVICE_PIECES,   /* the engine runs the plan once for each piece (pieces.c) */
-    DEVICE_BY_SLOTS, /* the runtimes copy into and out of slots (by_slots.c) */
-    DEVICE_ON_HOST,  /* the host plan or the messages route runs, on host memory */
+    DEVICE_ENTER,     /* this rank has entered; it waits for the descriptors of other ranks */
+    DEVICE_AGREE,     /* this rank has published its vote; it waits for the votes of other ranks */
+    DEVICE_STARTED,   /* persistent call: this rank has started; it waits for the ready words of other ranks */
+    DEVICE_SUBMIT,    /* the engine accepts the programs of the plan */
+    DEVICE_RUN,       /* the engine runs the plan, or the cluster route has the call */
+    DEVICE_PIECES,    /* the engine runs the plan once for each piece (pieces.c) */
+    DEVICE_BY_SLOTS,  /* the runtimes copy into and out of slots (by_slots.c) */
+    DEVICE_ON_HOST,   /* the host plan or the messages route runs, on host memory */
+    DEVICE_IN_STREAM, /* a stream of the application has the starts (in_stream.c) */
 } dma_device_phase_t;
 
 /* A stage whose user blocks are device memory (core/staging.h). */
@@ -323,6 +325,7 @@ struct dma_device_comm {
     dma_run_parts_t *parts;            /* the call has partitions, which engines wait for; NULL: it has none */
     void *parts_block;                 /* then: this rank's words, in its arena, */
     unsigned parts_arenas;             /* and how many arenas the device can access for the words; the first ranks' */
+    struct dma_device_in_stream *in_stream; /* in_stream.c; NULL: no start has been made so */
     uint64_t armed_bytes;
     uint32_t armed_epoch; /* epoch of the next start, if its programs are armed; else 0 */
     double armed_at;      /* since when nothing else is in front of them */

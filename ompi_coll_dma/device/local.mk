@@ -7,6 +7,8 @@ core_sources += \
 	ompi_coll_dma/device/copies.c \
 	ompi_coll_dma/device/device.h \
 	ompi_coll_dma/device/scratch.c \
+	ompi_coll_dma/device/in_stream.c \
+	ompi_coll_dma/device/in_stream.h \
 	ompi_coll_dma/device/parts.c \
 	ompi_coll_dma/device/persistent.c \
 	ompi_coll_dma/device/pieces.c \

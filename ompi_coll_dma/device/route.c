@@ -1,5 +1,6 @@
 /* The tables of the device route and of device memory (core/route.h). */
 #include "device/device.h"
+#include "device/in_stream.h"
 
 static void destroy_devices(dma_proc_t *proc)
 {
@@ -63,6 +64,11 @@ const dma_memory_t dma_device_memory = {
     .init = dma_device_persistent_init,
     .start = dma_device_persistent_start,
     .prepare_next = dma_device_prepare_next,
+    .in_stream_start = dma_device_in_stream_start,
+    .in_stream_alone = dma_device_in_stream_alone,
+    .in_stream_wait = dma_device_in_stream_wait,
+    .in_stream_end = dma_device_in_stream_end,
+    .in_stream_forget = dma_device_in_stream_forget,
 };
 
 const dma_route_t dma_route_device = {
@@ -73,6 +79,7 @@ const dma_route_t dma_route_device = {
     .destroy = dma_device_comm_destroy,
     .stop = stop_engine,
     .watch_clock = check_engine,
+    .may_report = dma_device_may_report,
     .holds = holds_engine,
     .expire = dma_device_disarm_expired,
     .advance = dma_device_advance,

@@ -125,6 +125,15 @@ typedef struct dma_run_parts {
     const dma_parts_target_t *targets; /* by rank */
 } dma_run_parts_t;
 
+/* What a run in a stream of the application needs besides, in our device's address space: the words that say that a rank has
+ * started, of this rank and of its peers; and memory for exchanges, at least two pages for each rank. */
+typedef struct dma_gpu_in_stream {
+    uint64_t own;
+    const uint64_t *peers;
+    size_t npeers;
+    uint64_t temp, temp_bytes; /* 0: the plan has no exchanges */
+} dma_gpu_in_stream_t;
+
 /* What an engine can do. The ranks of a communicator exchange their traits. */
 typedef struct dma_gpu_traits {
     uint32_t node;     /* number of the GPU's node in the kernel's topology, the same in all containers of the machine;
@@ -228,6 +237,11 @@ typedef struct dma_gpu_engine {
      * fails the communicator, and the binding gets no further run. Of a run that is armed, the programs that `arm` has left
      * out are given to the hardware: those that concern this rank alone. */
     dma_status_t (*start)(dma_run_t *run);
+    /* [may be NULL] Submits a run to a stream of the application on this device, before the peers have started: the stream stores
+     * the epoch to the own word, waits until those of the peers have reached it, and does what `start` does. Several such runs may
+     * be in progress, if the stream has waited for the lines of the first before it gets the next. Never waits. DMA_UNSUPPORTED:
+     * nothing was submitted, and the run can be started. Any other error fails the communicator. */
+    dma_status_t (*enqueue)(const dma_run_t *run, dma_gpu_stream_t *stream, const dma_gpu_in_stream_t *in_stream);
     /* [may be NULL] Work of the CPU while a started run is in progress, also of an armed one. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);
     /* [may be NULL] The last run has ended: all lines of this rank have been seen. */

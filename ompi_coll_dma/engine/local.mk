@@ -53,7 +53,9 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/trial.c \
 	ompi_coll_dma/engine/sdma/trial.h \
 	ompi_coll_dma/engine/sdma/watch.c \
+	ompi_coll_dma/engine/stream/binding.h \
 	ompi_coll_dma/engine/stream/engine.c \
+	ompi_coll_dma/engine/stream/enqueue.c \
 	ompi_coll_dma/engine/stream/self_copy.c \
 	ompi_coll_dma/engine/stream/self_copy.h \
 	ompi_coll_dma/engine/stream/stamps.c \

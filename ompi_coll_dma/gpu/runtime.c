@@ -27,6 +27,18 @@ static struct {
     const dma_gpu_runtime_t *hip, *cuda;
 } runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
+static atomic_int waiting_streams;
+
+void dma_gpu_note_waiting_stream(bool more)
+{
+    atomic_fetch_add_explicit(&waiting_streams, more ? 1 : -1, memory_order_relaxed);
+}
+
+bool dma_gpu_streams_wait(void)
+{
+    return atomic_load_explicit(&waiting_streams, memory_order_relaxed) > 0;
+}
+
 const char *dma_gpu_error(void)
 {
     return last_error;

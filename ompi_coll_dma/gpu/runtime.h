@@ -167,12 +167,23 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*default_sync)(void);
 
     /*
-     * Stream memory operation; scope [may be NULL]. Writes `value` to `addr`, a device address of registered or device
-     * memory, after all earlier work on the stream is complete and visible. The table has no wait operation on purpose:
-     * while a wait is pending, the application's cudaFree, device synchronization and lazy loading of kernels may block
-     * behind it, because streams share hardware channels.
+     * Stream memory operations; scope [may be NULL]. `write32` writes `value` to `addr`, a device address of registered or device
+     * memory, after all earlier work on the stream is complete and visible. Behind `wait32`, later work waits until each of n words
+     * in registered memory is `value` or has gone past it, compared by signed difference.
+     *
+     * While a stream waits, some calls of the application do not return (cudaFree), and streams that share a hardware channel with
+     * it do not move. So no stream of ours ever waits. A stream of the application may, if nothing that another rank waits for is
+     * submitted later by a thread of ours.
      */
     dma_status_t (*write32)(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
+    dma_status_t (*wait32)(dma_gpu_stream_t *stream, const uint64_t *addrs, size_t n, uint32_t value);
+
+    /*
+     * Streams of the application [both may be NULL]. `stream_adopt` makes a handle of one, in the scope of a device. DMA_UNSUPPORTED:
+     * the stream belongs to another device or context. `stream_forget` frees the handle, in any scope; the stream remains.
+     */
+    dma_status_t (*stream_adopt)(void *native, dma_gpu_stream_t **stream);
+    void (*stream_forget)(dma_gpu_stream_t *stream);
 
     /* Events without timing; scope. event_query returns DMA_AGAIN until the event is reached, and DMA_OK for an event
      * that was never recorded. */
@@ -245,5 +256,11 @@ static inline dma_status_t dma_gpu_grow(const dma_gpu_runtime_t *rt, uint64_t *m
     *size = bytes;
     return DMA_OK;
 }
+
+/* A stream of the application begins (more) or ends to wait for other ranks. Meanwhile the table makes no call for us that waits for
+ * the whole device: `ipc_close` returns DMA_AGAIN, and `free` frees later. */
+void dma_gpu_note_waiting_stream(bool more);
+/* Does one wait? */
+bool dma_gpu_streams_wait(void);
 
 #endif

@@ -16,6 +16,7 @@
 #     overlap   non-blocking calls with computing beside them
 #     late      what an all-gather takes from a product beside it, if ranks do not arrive together
 #     queue     persistent calls in the order of a stream, 100 before the host waits, beside NCCL's
+#     instream  the same, and rounds and layers, with starts that the stream makes itself
 #     schedules layers whose products and collectives run one after the other or side by side, beside NCCL's (test/gpu/schedules)
 #     energy    of large all-gathers
 #     parts     libmpix_dma: a layer three ways with cuBLAS (examples/layer.c), random partitioned collectives, examples
@@ -382,15 +383,32 @@ stage_late() {
 # Streams wait for MPI only where the program allows it (docs/user/queues.md). Copies inside of a device are kernels if they are
 # graphs, and their first launch waits for the whole device.
 streams_wait=(-x MPIX_DMA_WAITING_STREAMS=8 -x CUDA_DEVICE_MAX_CONNECTIONS=32 --mca coll_dma_own_copy copy)
+streams_start=(-x MPIX_DMA_IN_STREAM=1)
+queues=("${streams_wait[@]}") # of the present stage
 
+# queues_beside_nccl NAME
 # shellcheck disable=SC2046
-stage_queue() {
+queues_beside_nccl() {
     local status=0 modes=nccl,nccl-reg,nccl-sym,nccl-zero args
     args=(-m "$((1024 / ranks)):$((16777216 / ranks))" -F 4 -i 20 -x 2 -k 100 -p 5 -T 40 -r "$([ -n "$(rival)" ] && echo $modes || echo none)")
-    bench queue 90 "${streams_wait[@]}" -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
+    bench "$1" 90 "${queues[@]}" -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
         $(rival) "${args[@]}" allgather_queue alltoall_queue || status=1
-    bench queue-in-place 60 "${streams_wait[@]}" -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
+    bench "$1-in-place" 60 "${queues[@]}" -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
         $(rival) "${args[@]}" -I allgather_queue allgather_persistent || status=1
+    return $status
+}
+
+stage_queue() {
+    queues_beside_nccl queue
+}
+
+# What the library says is part of the result: a start that the stream does not make itself is named.
+stage_instream() {
+    local status=0 queues=("${streams_start[@]}")
+    mpix rounds-in-stream 40 "$work/build/test/mpix/rounds" cuda device multiple free 1 400 || status=1
+    mpix rounds-in-stream-serialized 40 "$work/build/test/mpix/rounds" cuda device serialized free 2 400 || status=1
+    queues_beside_nccl queue-in-stream || status=1
+    schedules 60 bf16 gather:{4096,8192,16384} exchange:{4096,8192,16384} || status=1
     return $status
 }
 
@@ -400,7 +418,7 @@ schedules() {
     folder=$(cublas_folder)
     [ -n "$folder" ] || { echo 'no cuBLAS'; return 1; }
     [ ! -e "$(nccl_home)/lib/libnccl.so.2" ] || nccl=(-n "$(nccl_home)/lib/libnccl.so.2")
-    limited_run "$limit" build "$ranks" "${streams_wait[@]}" -x MPIX_DMA_VERBOSE=1 \
+    limited_run "$limit" build "$ranks" "${queues[@]}" -x MPIX_DMA_VERBOSE=1 \
         -x LD_LIBRARY_PATH="$work/build/.libs:$folder${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$work/build/test/gpu/schedules/schedules" \
         cuda -t "$type" "${nccl[@]}" -r 25 -l 6 -c "$out/schedules.csv" "${@:3}" >"$work/schedules-$type.log" 2>&1
     cat "$work/schedules-$type.log" >>"$out/schedules.txt"
@@ -430,7 +448,7 @@ mpix() {
     shift 2
     libraries=$(cublas_folder)
     echo "-- $name"
-    limited_run "$limit" build "$ranks" "${streams_wait[@]}" -x MPIX_DMA_VERBOSE=1 \
+    limited_run "$limit" build "$ranks" "${queues[@]}" -x MPIX_DMA_VERBOSE=1 \
         -x LD_LIBRARY_PATH="$work/build/.libs${libraries:+:$libraries}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$@" >"$work/$name.log" 2>&1 ||
         { tail -n 8 "$work/$name.log"; return 1; }
     tail -n 5 "$work/$name.log" | tee -a "$out/parts.txt"

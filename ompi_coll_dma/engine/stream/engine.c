@@ -18,46 +18,21 @@
  * All communicators of the device use the streams in turn. If another thread is submitting, `start` returns DMA_AGAIN. So no
  * thread waits for a lock that the holder keeps during a runtime call.
  *
+ * A run in a stream of the application uses that stream instead (enqueue.c).
+ *
  * The application's own kernels may delay a stream for any time. So there is no timeout: only the runtime reports errors.
  */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "dma/clock.h"
+#include "engine/stream/binding.h"
 #include "engine/stream/stream.h"
-#include "engine/stream/unit.h"
 #include "node/pause.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0  /* how long unbind waits for copies in progress */
 #define CHECK_SECONDS 1e-3 /* between two queries of the streams for errors */
-
-typedef struct dma_stream_binding {
-    dma_stream_unit_t *unit;
-    int rank, nranks;
-    uint64_t lines;
-    dma_work_t work;
-    dma_self_copy_t self_copy;
-    dma_gpu_event_t *events[DMA_STREAMS]; /* created if the stream cannot write words */
-    dma_stream_stamps_t stamps;
-    bool recorded[DMA_STREAMS]; /* the event is recorded, and the CPU writes this stream's lines */
-    uint32_t epoch;             /* of the last run */
-    uint32_t progs;             /* of the last run: its queue programs are 1 to progs - 1 */
-    uint32_t own_prog;          /* the program on the stream DMA_STREAM_OWN; 0: none */
-    uint32_t echoed;            /* the program whose own block went by echo and whose line is not written; or 0 */
-    dma_own_block_t early;      /* launched for the next run; 0 bytes: none */
-    const struct dma_window *window;
-    bool collected; /* `work` contains the operations of the last run */
-    bool failed;    /* a run was submitted only in part */
-    bool by_links;  /* the last exchange used the links alone */
-    uint64_t probe; /* with which the last run has begun; 0: none, or its end has been looked for */
-    double checked;
-} dma_stream_binding_t;
-
-static dma_stream_binding_t *binding_of(dma_gpu_binding_t *handle)
-{
-    return (dma_stream_binding_t *)handle;
-}
 
 static void stream_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
@@ -112,7 +87,7 @@ static bool is_quiet(const dma_stream_binding_t *b)
     if (is_gone(b)) {
         return true;
     }
-    if (b->failed || b->early.bytes) {
+    if ((b->failed && !b->enqueued) || b->early.bytes) {
         for (int i = 0; i < DMA_STREAMS; i++) {
             if (b->unit->rt->stream_query(b->unit->streams[i]) == DMA_AGAIN) {
                 return false;
@@ -123,8 +98,8 @@ static bool is_quiet(const dma_stream_binding_t *b)
     for (uint32_t i = 1; i < b->progs; i++) {
         bool own = i == b->own_prog;
 
-        if (i == b->echoed) {
-            continue; /* copies nothing itself */
+        if (i == b->echoed || (own && b->enqueued)) {
+            continue; /* copies nothing itself, or in front of the other programs */
         }
         if (b->recorded[own ? DMA_STREAM_OWN : DMA_STREAM_PUSHES]) {
             if (b->unit->rt->event_query(b->events[own ? DMA_STREAM_OWN : DMA_STREAM_PUSHES]) == DMA_AGAIN) {
@@ -139,7 +114,7 @@ static bool is_quiet(const dma_stream_binding_t *b)
 
 static bool stream_unbind(dma_gpu_binding_t *handle)
 {
-    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_binding_t *b = dma_stream_binding_of(handle);
     const dma_gpu_runtime_t *rt = b->unit->rt;
     double until = dma_now() + QUIET_SECONDS;
     dma_pause_t pause = {0};
@@ -327,6 +302,17 @@ static dma_status_t submit(dma_stream_binding_t *b, const dma_run_t *run)
     return status;
 }
 
+dma_status_t dma_stream_collect(dma_stream_binding_t *b, const dma_run_t *run)
+{
+    dma_status_t status = DMA_OK;
+
+    if (!run->repeat || !b->collected) {
+        status = dma_work_collect(&b->work, run, b->rank);
+        b->collected = status == DMA_OK;
+    }
+    return status;
+}
+
 /* If the copy that was launched early is not this run's own block, waits until it has ended. */
 static dma_status_t match_early(dma_stream_binding_t *b)
 {
@@ -341,7 +327,7 @@ static dma_status_t match_early(dma_stream_binding_t *b)
 
 static void stream_copy_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_binding_t *b = dma_stream_binding_of(handle);
     dma_stream_unit_t *unit = b->unit;
     dma_own_block_t block = {.dst = dst, .src = src, .bytes = bytes};
     dma_gpu_scope_t scope;
@@ -365,7 +351,7 @@ static void stream_copy_early(dma_gpu_binding_t *handle, uint64_t dst, uint64_t 
 
 static void stream_wait_early(dma_gpu_binding_t *handle)
 {
-    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_binding_t *b = dma_stream_binding_of(handle);
     dma_stream_unit_t *unit = b->unit;
     dma_gpu_scope_t scope;
 
@@ -376,9 +362,8 @@ static void stream_wait_early(dma_gpu_binding_t *handle)
     }
 }
 
-/* What has been submitted. An echo brings the own block to a peer and back; an exchange takes three copies, or six over
- * links. */
-static void count_run(const dma_stream_binding_t *b)
+/* An echo brings the own block to a peer and back; an exchange takes three copies, or six over links. */
+void dma_stream_count_run(const dma_stream_binding_t *b)
 {
     const dma_work_t *work = &b->work;
     uint64_t pushed = work->own.bytes * (b->echoed ? 2 : 1), swapped = 0;
@@ -395,7 +380,7 @@ static void count_run(const dma_stream_binding_t *b)
 
 static dma_status_t stream_start(dma_run_t *run)
 {
-    dma_stream_binding_t *b = binding_of(run->binding);
+    dma_stream_binding_t *b = dma_stream_binding_of(run->binding);
     dma_stream_unit_t *unit = b->unit;
     dma_gpu_scope_t scope;
     dma_status_t status;
@@ -408,15 +393,13 @@ static dma_status_t stream_start(dma_run_t *run)
         b->epoch = run->epoch;
         b->progs = run->plan->nprogs;
         b->window = run->window;
-        if (!run->repeat || !b->collected) {
-            status = dma_work_collect(&b->work, run, b->rank);
-            b->collected = status == DMA_OK;
-        }
+        b->enqueued = false;
+        status = dma_stream_collect(b, run);
         if (status == DMA_OK && (status = match_early(b)) == DMA_OK) {
             dma_stream_stamps_begin(&b->stamps, b->early.bytes != 0);
             b->probe = 0;
             status = submit(b, run);
-            count_run(b);
+            dma_stream_count_run(b);
             b->failed = status != DMA_OK;
             b->early.bytes = 0;
         }
@@ -466,7 +449,7 @@ static void prefetch_lines(const dma_stream_binding_t *b)
 
 static dma_status_t stream_advance(dma_run_t *run)
 {
-    dma_stream_binding_t *b = binding_of(run->binding);
+    dma_stream_binding_t *b = dma_stream_binding_of(run->binding);
     dma_status_t status = DMA_OK;
 
     if (b->recorded[DMA_STREAM_PUSHES] || b->recorded[DMA_STREAM_OWN]) {
@@ -492,13 +475,13 @@ static dma_status_t stream_advance(dma_run_t *run)
 /* The line of an echo is for this rank alone. */
 static bool stream_needs_cpu(const dma_run_t *run)
 {
-    return binding_of(run->binding)->recorded[DMA_STREAM_PUSHES];
+    return dma_stream_binding_of(run->binding)->recorded[DMA_STREAM_PUSHES];
 }
 
 /* The copies of a stream are one batch: it stands for the first of their programs. */
 static bool stream_stamps(dma_gpu_binding_t *handle, uint32_t prog, dma_gpu_stamp_t *stamp)
 {
-    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_binding_t *b = dma_stream_binding_of(handle);
     dma_stream_which_t which = prog == b->own_prog ? DMA_STREAM_OWN : DMA_STREAM_PUSHES;
     dma_gpu_scope_t scope;
     bool known = false;
@@ -517,7 +500,7 @@ static bool stream_stamps(dma_gpu_binding_t *handle, uint32_t prog, dma_gpu_stam
 
 static bool stream_moment(dma_gpu_binding_t *handle, dma_gpu_moment_t *moment)
 {
-    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_binding_t *b = dma_stream_binding_of(handle);
     dma_stream_unit_t *unit = b->unit;
     dma_gpu_scope_t scope;
     bool known = false;
@@ -535,7 +518,7 @@ static bool stream_moment(dma_gpu_binding_t *handle, dma_gpu_moment_t *moment)
 
 static dma_status_t stream_check(dma_gpu_binding_t *handle, const char **reason)
 {
-    dma_stream_binding_t *b = binding_of(handle);
+    dma_stream_binding_t *b = dma_stream_binding_of(handle);
     const dma_gpu_runtime_t *rt = b->unit->rt;
     dma_status_t status;
     dma_gpu_scope_t scope;
@@ -567,6 +550,7 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .copy_early = stream_copy_early,
     .wait_early = stream_wait_early,
     .start = stream_start,
+    .enqueue = dma_stream_enqueue,
     .advance = stream_advance,
     .needs_cpu = stream_needs_cpu,
     .stamps = stream_stamps,

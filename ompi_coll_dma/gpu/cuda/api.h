@@ -141,6 +141,9 @@ typedef CUmemAccessDesc cuda_access_t;
     X(event_elapsed12, cuEventElapsedTime_v2, false, float *ms, struct CUevent_st *from, struct CUevent_st *to)        \
     X(write32, cuStreamWriteValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,           \
       unsigned flags)                                                                                                  \
+    X(wait32, cuStreamWaitValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,             \
+      unsigned flags)                                                                                                  \
+    X(stream_get_ctx, cuStreamGetCtx, false, struct CUstream_st *stream, struct CUctx_st **context)                    \
     X(graph_create, cuGraphCreate, false, struct CUgraph_st **graph, unsigned flags)                                   \
     X(graph_destroy, cuGraphDestroy, false, struct CUgraph_st *graph)                                                  \
     X(graph_add_copy, cuGraphAddMemcpyNode, false, struct CUgraphNode_st **node, struct CUgraph_st *graph,             \
@@ -203,6 +206,7 @@ enum {
 
     CUDA_CAPTURE_RELAXED = 2,
     CUDA_STREAM_NON_BLOCKING = 1,
+    CUDA_WAIT_AT_LEAST = 0,
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_IPC_LAZY_PEER_ACCESS = 1,
     CUDA_HOST_REGISTER_PORTABLE = 1,

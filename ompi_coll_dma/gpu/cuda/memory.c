@@ -1,5 +1,16 @@
 /* CUDA: IPC, registration, allocation. Queries of addresses are in query.c. */
+#include <pthread.h>
+
 #include "gpu/cuda/cuda.h"
+
+#define MOST_PUT_OFF 64
+
+/* Device memory that is freed when no stream waits any more. */
+static struct {
+    pthread_mutex_t lock;
+    uint64_t addr[MOST_PUT_OFF];
+    unsigned n;
+} put_off = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 dma_status_t dma_cuda_add_memory(uint64_t addr)
 {
@@ -30,8 +41,12 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     return status;
 }
 
+/* While a stream waits, this would not return. */
 static dma_status_t ipc_close(uint64_t base)
 {
+    if (dma_gpu_streams_wait()) {
+        return DMA_AGAIN;
+    }
     return dma_gpu_guard_take(&dma_cuda_guard, base) ? DMA_CUDA(ipc_close, base) : DMA_OK;
 }
 
@@ -75,9 +90,31 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     return status;
 }
 
-static dma_status_t free_device(uint64_t addr)
+static dma_status_t free_now(uint64_t addr)
 {
     return dma_gpu_guard_take(&dma_cuda_guard, addr) ? DMA_CUDA(mem_free, addr) : DMA_OK;
+}
+
+/* While a stream waits, the runtime's call would not return. If there is no room to put it off, it is made all the same. */
+static dma_status_t free_device(uint64_t addr)
+{
+    uint64_t due[MOST_PUT_OFF];
+    unsigned ndue = 0;
+    bool wait = dma_gpu_streams_wait();
+
+    pthread_mutex_lock(&put_off.lock);
+    if (wait && put_off.n < MOST_PUT_OFF) {
+        put_off.addr[put_off.n++] = addr;
+        addr = 0;
+    }
+    for (; !wait && put_off.n > 0; ndue++) {
+        due[ndue] = put_off.addr[--put_off.n];
+    }
+    pthread_mutex_unlock(&put_off.lock);
+    for (unsigned i = 0; i < ndue; i++) {
+        (void)free_now(due[i]);
+    }
+    return addr ? free_now(addr) : DMA_OK;
 }
 
 _Static_assert(sizeof(cuda_ipc_handle_t) == sizeof(dma_gpu_handle_t), "a handle is passed on as it is");

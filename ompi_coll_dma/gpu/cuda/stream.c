@@ -182,6 +182,45 @@ static dma_status_t write32(dma_gpu_stream_t *handle, uint64_t addr, uint32_t va
     return DMA_CUDA_WITH(stream, write32, stream->cuda, addr, value, 0);
 }
 
+static dma_status_t wait32(dma_gpu_stream_t *handle, const uint64_t *addrs, size_t n, uint32_t value)
+{
+    const dma_cuda_stream_t *stream = dma_cuda_stream(handle);
+    dma_status_t status = DMA_OK;
+
+    for (size_t i = 0; i < n && status == DMA_OK; i++) {
+        status = DMA_CUDA_WITH(stream, wait32, stream->cuda, addrs[i], value, CUDA_WAIT_AT_LEAST);
+    }
+    return status;
+}
+
+/* A stream may belong to a context that is not the primary one of its device. */
+static dma_status_t stream_adopt(void *native, dma_gpu_stream_t **stream)
+{
+    struct CUctx_st *its = NULL, *current = NULL;
+    dma_cuda_stream_t *made;
+
+    if (DMA_CUDA_TRY(stream_get_ctx, native, &its) != DMA_OK || DMA_CUDA_TRY(ctx_get_current, &current) != DMA_OK ||
+        its != current) {
+        return DMA_UNSUPPORTED;
+    }
+    made = calloc(1, sizeof(*made));
+    if (!made) {
+        return DMA_ERR_NOMEM;
+    }
+    made->cuda = native;
+    if (dma_cuda_origin(&made->origin) != DMA_OK) {
+        free(made);
+        return DMA_UNSUPPORTED;
+    }
+    *stream = (dma_gpu_stream_t *)made;
+    return DMA_OK;
+}
+
+static void stream_forget(dma_gpu_stream_t *handle)
+{
+    free(handle);
+}
+
 static dma_status_t create_event(dma_gpu_event_t **event, unsigned flags)
 {
     cuda_event_t *made = calloc(1, sizeof(*made));
@@ -271,6 +310,11 @@ void dma_cuda_fill_streams(dma_gpu_runtime_t *table)
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = dma_cuda.write32 ? write32 : NULL;
+    if (dma_cuda.wait32 && dma_cuda.stream_get_ctx) {
+        table->wait32 = wait32;
+        table->stream_adopt = stream_adopt;
+        table->stream_forget = stream_forget;
+    }
     table->event_create = event_create;
     table->event_destroy = event_destroy;
     table->event_record = event_record;

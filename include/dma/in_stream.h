@@ -1,0 +1,57 @@
+/*
+ * Starts of persistent collectives in a stream of the application: what libmpix_dma asks of the component.
+ *
+ * All that a start needs is put into the stream at once: the store that says that this rank has started, the waits for the other
+ * ranks, the copies to them, and the stores that say that the copies have landed. At a waitall, the stream waits for the stores of
+ * the others. No thread and no call of MPI is needed between the two. So a call of the program that waits for the stream
+ * (cudaFree) only waits until the other ranks have enqueued theirs, and nothing that they need is behind it.
+ *
+ * To other ranks such a start looks like one that the host has made. So each rank decides by itself, anew for each start.
+ *
+ * The component has one object of type dma_in_stream_t with the symbol DMA_IN_STREAM_SYMBOL. The library finds it among the
+ * objects of the process. So neither needs the other, and any series of Open MPI will do.
+ *
+ * From the first start to `end` the request is active. So MPI refuses to start or to free it.
+ */
+#ifndef DMA_IN_STREAM_H
+#define DMA_IN_STREAM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define DMA_IN_STREAM_OBJECT "mca_coll_dma.so"
+#define DMA_IN_STREAM_SYMBOL "mca_coll_dma_in_stream"
+#define DMA_IN_STREAM_MAGIC  UINT64_C(0x316d616572747364) /* "dstream1": another layout gets another number */
+
+struct ompi_request_t;
+
+/* A stream of the application. */
+typedef struct dma_app_stream {
+    bool cuda; /* else HIP */
+    void *stream;
+    void *handle; /* of the component, as the next; NULL at first */
+    int device;
+} dma_app_stream_t;
+
+typedef enum dma_in_stream_result {
+    DMA_IN_STREAM_DONE,
+    DMA_IN_STREAM_UNSERVED, /* nothing has happened: start the request as any other */
+    DMA_IN_STREAM_ACTIVE,   /* the request is active; nothing has happened */
+    DMA_IN_STREAM_FAILED    /* the request has failed, or could not be started */
+} dma_in_stream_result_t;
+
+/* One thread at a time may use a stream. */
+typedef struct dma_in_stream {
+    uint64_t magic;
+    /* *first: the request was inactive before. */
+    dma_in_stream_result_t (*start)(dma_app_stream_t *stream, struct ompi_request_t *request, bool *first);
+    /* Later work of the stream waits until the last start is complete. DONE or FAILED. */
+    dma_in_stream_result_t (*wait)(dma_app_stream_t *stream, struct ompi_request_t *request);
+    /* The stream has done all of this; or `broken`: it has failed, and does not go on. The request is inactive again. DONE or
+     * FAILED. */
+    dma_in_stream_result_t (*end)(struct ompi_request_t *request, bool broken);
+    /* The stream is not used any more. */
+    void (*forget)(dma_app_stream_t *stream);
+} dma_in_stream_t;
+
+#endif

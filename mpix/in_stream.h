@@ -1,0 +1,48 @@
+/*
+ * Starts that the stream of a queue makes by itself: coll/dma puts all that they need into the stream (dma/in_stream.h). Then no
+ * thread makes calls of MPI for them, and the host waits for nothing.
+ *
+ * A queue uses this if the user allows it (MPIX_DMA_IN_STREAM=1), the stream is one of CUDA that was created as non-blocking, and
+ * coll/dma is loaded. coll/dma decides for each start whether it can be made so; the others take the way of queue.h. On each rank,
+ * all starts of a queue take effect in the order of the calls, whichever way they take.
+ *
+ * A request whose starts the stream has is active until MPIX_Queue_wait. If a rank fails, progress of MPI finds it, and lets the
+ * stream go on. So whoever waits for the stream here makes calls of MPI, and so does the library's thread now and then.
+ */
+#ifndef MPIX_IN_STREAM_H
+#define MPIX_IN_STREAM_H
+
+#include <mpix_dma.h>
+#include <stdbool.h>
+
+#include "dma/in_stream.h"
+#include "stream.h"
+
+/* A list of requests. */
+typedef struct mpix_list {
+    MPI_Request *at;
+    int n, room;
+} mpix_list_t;
+
+typedef struct mpix_in_stream {
+    const dma_in_stream_t *component; /* NULL: it is not used */
+    dma_app_stream_t stream;
+    mpix_list_t since; /* started since the last waitall */
+    mpix_list_t all;   /* whose starts the stream has */
+    bool told;         /* the user knows that the host waits for some starts */
+} mpix_in_stream_t;
+
+void mpix_in_stream_open(mpix_in_stream_t *s, const mpix_stream_t *stream);
+/* No requests are left. May be called again; MPI_Finalize unloads the component. */
+void mpix_in_stream_close(mpix_in_stream_t *s);
+
+/* *served: the stream has the start. Else it has to be made in another way. Returns an MPI error class. */
+int mpix_in_stream_start(mpix_in_stream_t *s, MPI_Request request, bool *served);
+/* Later work of the stream waits for these starts. */
+int mpix_in_stream_waitall(mpix_in_stream_t *s);
+/* Waits until the stream has done everything that was put into it. False: it has failed. */
+bool mpix_in_stream_settle(mpix_in_stream_t *s, const mpix_stream_t *stream);
+/* Does that, and makes all requests inactive. */
+int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream);
+
+#endif

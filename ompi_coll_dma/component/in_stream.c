@@ -1,0 +1,83 @@
+/* What libmpix_dma finds of the component: starts in a stream of the application (dma/in_stream.h). */
+#include "request.h"
+
+/* The channel of a request; NULL: it is not one of this component, or moves no data. */
+static dma_channel_t *channel_of(ompi_request_t *request)
+{
+    return mca_coll_dma_request_is_ours(request) ? ((mca_coll_dma_request_t *)request)->channel : NULL;
+}
+
+static dma_in_stream_result_t result_of(dma_status_t status)
+{
+    return DMA_OK == status            ? DMA_IN_STREAM_DONE
+           : DMA_UNSUPPORTED == status ? DMA_IN_STREAM_UNSERVED
+                                       : DMA_IN_STREAM_FAILED;
+}
+
+/* The request is active before its start, because that may fail in another thread's progress. */
+static dma_in_stream_result_t start_first(dma_app_stream_t *stream, mca_coll_dma_request_t *request)
+{
+    ompi_request_t *super = &request->super.super;
+    dma_in_stream_result_t result;
+
+    if (OMPI_REQUEST_INACTIVE != super->req_state) {
+        return DMA_IN_STREAM_ACTIVE;
+    }
+    super->req_status = ompi_status_empty;
+    super->req_complete = REQUEST_PENDING;
+    super->req_state = OMPI_REQUEST_ACTIVE;
+    result = result_of(dma_channel_start_in_stream(request->channel, stream));
+    if (DMA_IN_STREAM_DONE == result) {
+        request->in_stream = stream;
+        mca_coll_dma_progress_update(true);
+    } else {
+        super->req_complete = REQUEST_COMPLETED;
+        super->req_state = OMPI_REQUEST_INACTIVE;
+    }
+    return result;
+}
+
+static dma_in_stream_result_t start(dma_app_stream_t *stream, ompi_request_t *handle, bool *first)
+{
+    mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)handle;
+    dma_channel_t *channel = channel_of(handle);
+
+    *first = channel && !request->in_stream;
+    if (!channel) {
+        return DMA_IN_STREAM_UNSERVED;
+    }
+    if (request->in_stream && request->in_stream != stream) {
+        return DMA_IN_STREAM_ACTIVE; /* nobody would know when both have done everything */
+    }
+    return *first ? start_first(stream, request) : result_of(dma_channel_start_in_stream(channel, stream));
+}
+
+static dma_in_stream_result_t wait(dma_app_stream_t *stream, ompi_request_t *request)
+{
+    return result_of(dma_channel_wait_in_stream(channel_of(request), stream));
+}
+
+static dma_in_stream_result_t end(ompi_request_t *request, bool broken)
+{
+    dma_status_t status = dma_channel_end_in_stream(channel_of(request), broken);
+
+    /* Nobody waits for the request. On a communicator of one rank nothing has completed it. */
+    ((mca_coll_dma_request_t *)request)->in_stream = NULL;
+    request->req_complete = REQUEST_COMPLETED;
+    request->req_state = OMPI_REQUEST_INACTIVE;
+    mca_coll_dma_progress_update(true);
+    return result_of(status);
+}
+
+static void forget(dma_app_stream_t *stream)
+{
+    dma_proc_forget_stream(mca_coll_dma_component.proc, stream);
+}
+
+OMPI_DECLSPEC const dma_in_stream_t mca_coll_dma_in_stream = {
+    .magic = DMA_IN_STREAM_MAGIC,
+    .start = start,
+    .wait = wait,
+    .end = end,
+    .forget = forget,
+};

@@ -1,0 +1,489 @@
+/*
+ * Starts of persistent calls in a stream of the application (dma/in_stream.h).
+ *
+ * *_init has prepared the call. Its starts need no descriptors: a rank says by its ready word that it has started, and its engine
+ * says by its lines that copies have landed (persistent.c). Streams can store and wait for these words as well as the host can:
+ *
+ *     start     the engine puts the run into the stream: the ready word of this rank, the waits for those of the peers, the
+ *               copies, and the lines (dma_gpu_engine_t.enqueue)
+ *     wait      the stream waits for the lines of the peers
+ *
+ * So peers cannot tell how a rank has started, and need not agree. Epochs and sequence numbers count starts of either kind.
+ *
+ * From the first start to `end` the communicator has one task, in the phase DEVICE_IN_STREAM, however many starts the stream has.
+ * With it, progress looks for ranks that have failed, and users see what the call waits for. Its epoch and its sequence number
+ * are those of the last start. The task ends when the caller says that the stream has done everything.
+ *
+ * On a communicator of one rank a start is a copy in the stream, without a task.
+ *
+ * Invariants:
+ *   - A start gets into the stream only behind the waits of the start before. So at most one run of the communicator is in
+ *     progress at any time, and no word gets further than one epoch ahead of what a stream waits for.
+ *   - The words stay where they are until the task has ended.
+ *
+ * Failure. A stream that waits for a rank that has failed must go on. So whoever fails stores the last epoch to all words that its
+ * stream waits for, after it has poisoned the window. The stream then does the copies of all starts that it has left. Hosts that
+ * see such a forged word look at the poison before they copy. Copies of streams can still reach the buffers of a rank that has
+ * failed; it gives them two seconds (dma_gpu_engine_t.unbind), as it does with other copies. What the stream uses stays allocated
+ * and registered: to free it could wait for another stream, which goes on only when its own communicator has failed, too.
+ */
+#include <stdlib.h>
+
+#include "device/in_stream.h"
+
+#define LEAST_TEMP (UINT64_C(1) << 20)
+#define MOST_TEMP  (UINT64_C(32) << 20)
+
+/* What the streams of a channel need of its window, in the address space of the device. */
+struct dma_device_in_stream {
+    dma_reason_t refused; /* the communicator cannot do it; it will not be tried again */
+    bool active;          /* there are starts that have not ended */
+    bool over;            /* the stream has done everything: the task may end */
+    unsigned arenas;      /* that are registered; the first ranks' */
+    uint32_t seen;        /* how far the stream had got when the task was advanced last */
+    dma_gpu_in_stream_t device;
+    size_t nlines;
+    uint64_t *lines; /* of the peers that copy to this rank */
+    uint64_t room[];
+};
+
+static _Atomic uint32_t *ready_of(const dma_comm_t *comm, int rank)
+{
+    return &dma_window_ready(&comm->window, rank)->word;
+}
+
+/* The waits of the plan for lines of other ranks: the i-th, or NULL. */
+static const dma_op_t *next_line(const dma_comm_t *comm, uint32_t *i)
+{
+    const dma_prog_t *host = &comm->device->start_run.plan->progs[0];
+
+    while (*i < host->nops) {
+        const dma_op_t *op = &host->ops[(*i)++];
+
+        if (op->code == DMA_OP_WAIT && op->flag.kind == DMA_FLAG_QUEUE && op->flag.rank != comm->rank) {
+            return op;
+        }
+    }
+    return NULL;
+}
+
+/* ---- what a communicator can ---- */
+
+/* Lines of the engine sdma have a word for each epoch. */
+static bool all_have_streams(const dma_comm_t *comm)
+{
+    for (int r = 0; r < comm->nranks; r++) {
+        if (comm->device->traits[r].node != UINT32_MAX) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static dma_reason_t find_obstacle(const dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    if (!dc || !dc->prepared || dc->parts) {
+        return DMA_REASON_in_stream_unprepared;
+    }
+    if (!dc->rt->wait32 || !dc->rt->write32) {
+        return DMA_REASON_in_stream_runtime;
+    }
+    return dc->device->engine->enqueue && all_have_streams(comm) ? DMA_REASON_NONE : DMA_REASON_in_stream_engine;
+}
+
+/* The device's address of a word in the window of rank r, whose arena is registered at `at`. */
+static uint64_t address_of(const dma_comm_t *comm, int r, const void *word, uint64_t at)
+{
+    return at + (uint64_t)((const char *)word - (const char *)comm->window.peers[r].mapping->base);
+}
+
+/* Registers the arenas of all ranks with the device, and notes where the words are. */
+static bool find_words(dma_comm_t *comm, struct dma_device_in_stream *s)
+{
+    const struct dma_device_comm *dc = comm->device;
+    uint64_t *peers = s->room, at;
+    size_t npeers = 0;
+    const dma_op_t *op;
+
+    s->lines = s->room + comm->nranks;
+    for (int r = 0; r < comm->nranks; r++) {
+        const dma_mapping_t *m = comm->window.peers[r].mapping;
+
+        if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
+            return false;
+        }
+        s->arenas++;
+        if (r == comm->rank) {
+            s->device.own = address_of(comm, r, ready_of(comm, r), at);
+        } else {
+            peers[npeers++] = address_of(comm, r, ready_of(comm, r), at);
+        }
+        for (uint32_t i = 0; (op = next_line(comm, &i));) {
+            if (op->flag.rank == r) {
+                const void *word = &dma_window_queue(&comm->window, r, op->flag.peer)->word;
+
+                s->lines[s->nlines++] = address_of(comm, r, word, at);
+            }
+        }
+    }
+    s->device.peers = peers;
+    s->device.npeers = npeers;
+    return true;
+}
+
+static bool exchanges(const dma_plan_t *plan)
+{
+    for (uint32_t i = 1; i < plan->nprogs; i++) {
+        for (uint32_t k = 0; k < plan->progs[i].nops; k++) {
+            if (plan->progs[i].ops[k].code == DMA_OP_SWAP) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Memory for exchanges: as much as they need at once, within bounds. */
+static bool take_temp(dma_comm_t *comm, dma_gpu_in_stream_t *d)
+{
+    const struct dma_device_comm *dc = comm->device;
+    uint64_t wanted = dc->start_bytes * (uint64_t)comm->nranks, bytes = LEAST_TEMP;
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    while (bytes < wanted && bytes < MOST_TEMP) {
+        bytes *= 2;
+    }
+    if (!dma_budget_take(&comm->proc->budget, DMA_BUDGET_DEVICE, bytes)) {
+        return false;
+    }
+    if ((status = dc->rt->enter(dc->device->ordinal, &scope)) == DMA_OK) {
+        status = dc->rt->alloc(bytes, &d->temp);
+        dc->rt->leave(&scope);
+    }
+    if (status != DMA_OK) {
+        dma_budget_give(&comm->proc->budget, DMA_BUDGET_DEVICE, bytes);
+        d->temp = 0;
+        return false;
+    }
+    d->temp_bytes = bytes;
+    return true;
+}
+
+static size_t count_lines(const dma_comm_t *comm)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; next_line(comm, &i);) {
+        n++;
+    }
+    return n;
+}
+
+static dma_reason_t make(dma_comm_t *comm)
+{
+    dma_reason_t why = find_obstacle(comm);
+    struct dma_device_in_stream *s;
+
+    if (why) {
+        return why;
+    }
+    if ((s = comm->device->in_stream)) {
+        return s->refused;
+    }
+    s = calloc(1, sizeof(*s) + ((size_t)comm->nranks + count_lines(comm)) * sizeof(s->room[0]));
+    if (!s) {
+        return DMA_REASON_in_stream_memory;
+    }
+    comm->device->in_stream = s;
+    s->refused = !find_words(comm, s) ? DMA_REASON_in_stream_unregistered
+                 : exchanges(comm->device->start_run.plan) && !take_temp(comm, &s->device) ? DMA_REASON_in_stream_memory
+                                                                                           : DMA_REASON_NONE;
+    return s->refused;
+}
+
+void dma_device_in_stream_give_back(dma_comm_t *comm, bool keep)
+{
+    const struct dma_device_comm *dc = comm->device;
+    struct dma_device_in_stream *s = dc->in_stream;
+    dma_gpu_scope_t scope;
+
+    if (!s || keep) {
+        return;
+    }
+    while (s->arenas > 0) {
+        s->arenas--;
+        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[s->arenas].mapping->base);
+    }
+    if (s->device.temp && dc->rt->enter_to_release(dc->device->ordinal, &scope) == DMA_OK) {
+        (void)dc->rt->free(s->device.temp);
+        dc->rt->leave(&scope);
+    }
+    dma_budget_give(&comm->proc->budget, DMA_BUDGET_DEVICE, s->device.temp_bytes);
+    s->device.temp = s->device.temp_bytes = 0;
+}
+
+/* ---- streams ---- */
+
+static dma_reason_t adopt(const dma_gpu_runtime_t *rt, int device, dma_app_stream_t *stream)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    if (stream->handle) {
+        return stream->device == device ? DMA_REASON_NONE : DMA_REASON_in_stream_device;
+    }
+    if (rt->enter(device, &scope) != DMA_OK) {
+        return DMA_REASON_in_stream_device;
+    }
+    status = rt->stream_adopt(stream->stream, (dma_gpu_stream_t **)&stream->handle);
+    rt->leave(&scope);
+    stream->device = device;
+    return status == DMA_OK ? DMA_REASON_NONE : DMA_REASON_in_stream_device;
+}
+
+void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream)
+{
+    if (stream->handle && rt && rt->stream_forget) {
+        rt->stream_forget(stream->handle);
+    }
+    stream->handle = NULL;
+}
+
+/* ---- starts ---- */
+
+static void set_active(struct dma_device_in_stream *s, bool active)
+{
+    s->active = active;
+    s->over = false;
+    dma_gpu_note_waiting_stream(active);
+}
+
+static void begin_task(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_task_post(comm, task);
+    dma_event_begin(comm, task, DMA_FORM_PERSISTENT);
+    if (dma_trace_on(comm->trace)) {
+        dma_task_trace_begin(task, dma_trace_now());
+    }
+    dma_task_set_running(task);
+    task->device->phase = DEVICE_IN_STREAM;
+}
+
+static void count_start(dma_comm_t *comm, const dma_task_t *task)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    dma_comm_count(comm, DMA_COUNT_PERSISTENT + (int)task->coll);
+    dma_comm_count(comm, DMA_COUNT_calls_in_stream);
+    dma_comm_count(comm, DMA_COUNT_VARIANT + (int)task->run.plan->variant);
+    dma_comm_count(comm, DMA_COUNT_ENGINE + dc->device->engine_index);
+}
+
+dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void *arrays, dma_app_stream_t *stream)
+{
+    dma_reason_t why = make(comm);
+    struct dma_device_comm *dc = comm->device;
+    dma_status_t status;
+    bool first;
+
+    why = why ? why : adopt(dc->rt, dc->device->ordinal, stream);
+    if (why) {
+        dma_comm_note_reason(comm, why);
+        return DMA_UNSUPPORTED;
+    }
+    first = !dc->in_stream->active;
+    if (first && (status = dma_device_persistent_start(comm, task, arrays)) != DMA_OK) {
+        return status;
+    }
+    task->run.epoch = ++dc->epoch;
+    if (first) {
+        set_active(dc->in_stream, true); /* before: if not everything could be submitted, the stream may wait already */
+    }
+    status = dc->device->engine->enqueue(&task->run, stream->handle, &dc->in_stream->device);
+    if (status == DMA_UNSUPPORTED) {
+        task->run.epoch = --dc->epoch;
+        if (first) {
+            set_active(dc->in_stream, false);
+        }
+        dma_comm_note_reason(comm, DMA_REASON_in_stream_refused);
+    }
+    if (status != DMA_OK) {
+        return status;
+    }
+    dc->start_run.repeat = task->run.repeat = true;
+    count_start(comm, task);
+    if (first) {
+        begin_task(comm, task);
+    } else {
+        task->run.seq = ++comm->seq;
+        dma_state_count_begun(comm);
+    }
+    return DMA_OK;
+}
+
+dma_status_t dma_device_in_stream_wait(dma_comm_t *comm, dma_app_stream_t *stream)
+{
+    const struct dma_device_comm *dc = comm->device;
+    const struct dma_device_in_stream *s = dc->in_stream;
+    dma_gpu_scope_t scope;
+    dma_status_t status = dc->rt->enter(dc->device->ordinal, &scope);
+
+    if (status == DMA_OK) {
+        status = dc->rt->wait32(stream->handle, s->lines, s->nlines, dc->epoch);
+        dc->rt->leave(&scope);
+    }
+    return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
+}
+
+void dma_device_in_stream_end(dma_comm_t *comm)
+{
+    comm->device->in_stream->over = true;
+}
+
+/* ---- a communicator of one rank ---- */
+
+static dma_reason_t copy_alone(dma_task_t *task, dma_app_stream_t *stream)
+{
+    const struct dma_device_call *d = task->device;
+    const dma_run_t *run = &task->run;
+    uint64_t bytes = dma_blocks_bytes(&run->send, 0);
+    dma_gpu_scope_t scope;
+    dma_reason_t why;
+    dma_status_t status;
+
+    if (!d || !d->send_on || !d->recv_on || d->send_shape.row || d->recv_shape.row || d->send_type || d->recv_type) {
+        return DMA_REASON_in_stream_unprepared;
+    }
+    if (!d->rt->stream_adopt) {
+        return DMA_REASON_in_stream_runtime;
+    }
+    if ((why = adopt(d->rt, d->device, stream)) || task->in_place || !bytes) {
+        return why;
+    }
+    status = d->rt->enter(d->device, &scope);
+    if (status == DMA_OK) {
+        status = d->rt->copy_async(stream->handle, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, 0),
+                                   (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, 0), bytes);
+        d->rt->leave(&scope);
+    }
+    return status == DMA_OK ? DMA_REASON_NONE : DMA_REASON_in_stream_refused;
+}
+
+dma_status_t dma_device_in_stream_alone(dma_comm_t *comm, const dma_call_t *call, void *arrays,
+                                        dma_app_stream_t *stream)
+{
+    dma_task_t task = {.comm = comm};
+    dma_status_t status = dma_task_init(comm, &task, call, arrays);
+    dma_reason_t why = DMA_REASON_NONE;
+
+    if (status == DMA_OK && (why = copy_alone(&task, stream))) {
+        dma_comm_note_reason(comm, why);
+        status = DMA_UNSUPPORTED;
+    } else if (status == DMA_OK) {
+        dma_comm_count(comm, DMA_COUNT_PERSISTENT + (int)call->coll);
+        dma_comm_count(comm, DMA_COUNT_calls_in_stream);
+        dma_comm_count(comm, DMA_COUNT_calls_self);
+    }
+    dma_task_drop(&task);
+    return status;
+}
+
+/* ---- the task ---- */
+
+/* The epoch that the stream has reached: that of its last start which the device has begun. */
+static uint32_t reached(const dma_comm_t *comm)
+{
+    return atomic_load_explicit(ready_of(comm, comm->rank), memory_order_relaxed);
+}
+
+dma_status_t dma_device_advance_in_stream(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_in_stream *s = comm->device->in_stream;
+
+    (void)task;
+    if (s->over) {
+        /* The stream has gone on also if another rank has failed, and has forged what it waits for. */
+        dma_status_t poison = dma_window_poisoned(&comm->window);
+
+        if (poison == DMA_OK) {
+            set_active(s, false);
+        }
+        return poison;
+    }
+    if (s->seen != reached(comm)) {
+        s->seen = reached(comm);
+        comm->watched_seq = 0; /* it has moved: what it waits for now is a new wait */
+    }
+    return DMA_AGAIN;
+}
+
+dma_wait_t dma_device_in_stream_waits_for(const dma_comm_t *comm)
+{
+    uint32_t epoch = reached(comm), i = 0;
+    dma_wait_t wait = {0};
+    const dma_op_t *op;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        if (!dma_ready_started(atomic_load_explicit(ready_of(comm, r), memory_order_relaxed), epoch)) {
+            dma_wait_add(&wait, DMA_WAIT_ENTRY, r);
+        }
+    }
+    while (wait.kind == DMA_WAIT_NONE && (op = next_line(comm, &i))) {
+        if (!dma_window_queue_reached(&comm->window, op->flag.rank, op->flag.peer, epoch)) {
+            dma_wait_add(&wait, DMA_WAIT_FLAG, op->flag.rank);
+            break;
+        }
+    }
+    return wait;
+}
+
+uint64_t dma_device_in_stream_position(const dma_comm_t *comm)
+{
+    return reached(comm);
+}
+
+bool dma_device_may_report(dma_comm_t *comm)
+{
+    const dma_task_t *task = comm->head;
+    bool streams = task && task->route == &dma_route_device && dma_task_state(task) == DMA_TASK_RUNNING &&
+                   task->device->phase == DEVICE_IN_STREAM;
+
+    /* the stream may have other work before its next start */
+    return !streams || dma_device_in_stream_waits_for(comm).kind != DMA_WAIT_NONE;
+}
+
+/* ---- failure ---- */
+
+/* Relaxed: a stream that goes on has nothing to read behind this word. */
+static void forge(_Atomic uint32_t *word, uint32_t epoch)
+{
+    uint32_t seen = atomic_load_explicit(word, memory_order_relaxed);
+
+    while (!dma_ready_started(seen, epoch) &&
+           !atomic_compare_exchange_weak_explicit(word, &seen, epoch, memory_order_release, memory_order_relaxed)) {
+    }
+}
+
+bool dma_device_in_stream_release(dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+    uint32_t i = 0;
+    const dma_op_t *op;
+
+    if (!dc->in_stream || !dc->in_stream->active) {
+        return false;
+    }
+    for (int r = 0; r < comm->nranks; r++) {
+        if (r != comm->rank) {
+            forge(ready_of(comm, r), dc->epoch);
+        }
+    }
+    while ((op = next_line(comm, &i))) {
+        forge(&dma_window_queue(&comm->window, op->flag.rank, op->flag.peer)->word, dc->epoch);
+    }
+    set_active(dc->in_stream, false);
+    return true;
+}

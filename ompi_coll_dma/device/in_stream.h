@@ -1,0 +1,29 @@
+/* Starts in a stream of the application: functions of in_stream.c, for a channel, with its lock. */
+#ifndef DMA_DEVICE_IN_STREAM_H
+#define DMA_DEVICE_IN_STREAM_H
+
+#include "device/device.h"
+
+/* DMA_UNSUPPORTED: nothing has happened, and the start can be made by the host. The first start makes the task and posts it. */
+dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void *arrays, dma_app_stream_t *stream);
+/* The same on a communicator of one rank. */
+dma_status_t dma_device_in_stream_alone(dma_comm_t *comm, const dma_call_t *call, void *arrays,
+                                        dma_app_stream_t *stream);
+/* The stream waits for the last start. */
+dma_status_t dma_device_in_stream_wait(dma_comm_t *comm, dma_app_stream_t *stream);
+/* The stream has done everything: the task ends when it is advanced. */
+void dma_device_in_stream_end(dma_comm_t *comm);
+/* Without a lock. */
+void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream);
+/* For the task. */
+dma_status_t dma_device_advance_in_stream(dma_comm_t *comm, dma_task_t *task);
+dma_wait_t dma_device_in_stream_waits_for(const dma_comm_t *comm);
+uint64_t dma_device_in_stream_position(const dma_comm_t *comm);
+/* A member of the route. */
+bool dma_device_may_report(dma_comm_t *comm);
+/* The communicator has failed and is poisoned: the stream does not wait any more. True: it may still be at work. */
+bool dma_device_in_stream_release(dma_comm_t *comm);
+/* No stream has starts of the communicator any more, or `keep`: one may. */
+void dma_device_in_stream_give_back(dma_comm_t *comm, bool keep);
+
+#endif
