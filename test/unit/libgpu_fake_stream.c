@@ -324,6 +324,40 @@ dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t v
     return submit("wait32", stream, &(work_t){.code = WORK_WAIT, .dst = addr, .value = value}, NULL, 0);
 }
 
+static dma_status_t wait32(dma_gpu_stream_t *stream, const uint64_t *addrs, size_t n, uint32_t value)
+{
+    dma_status_t status = DMA_OK;
+
+    for (size_t i = 0; i < n && status == DMA_OK; i++) {
+        status = fake_gpu_wait32(stream, addrs[i], value);
+    }
+    return status;
+}
+
+/* The application has made its stream with the table's function. */
+static dma_status_t stream_adopt(void *native, dma_gpu_stream_t **stream)
+{
+    int device = fake_scope("stream_adopt");
+    dma_status_t status;
+
+    if (!fake_call("stream_adopt", &status)) {
+        return status;
+    }
+    if (of(native)->device != device) {
+        return DMA_UNSUPPORTED;
+    }
+    *stream = native;
+    return DMA_OK;
+}
+
+static void stream_forget(dma_gpu_stream_t *stream)
+{
+    dma_status_t status;
+
+    (void)stream;
+    fake_call("stream_forget", &status);
+}
+
 static unsigned resets[FAKE_GPU_MAX_DEVICES];
 
 /* Drops all work except the piece that the device is doing. */
@@ -545,6 +579,9 @@ void fake_fill_streams(dma_gpu_runtime_t *table)
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = write32;
+    table->wait32 = wait32;
+    table->stream_adopt = stream_adopt;
+    table->stream_forget = stream_forget;
     table->event_record = event_record;
     fake_fill_events(table);
     table->graph_create = graph_create;
