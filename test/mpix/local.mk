@@ -1,6 +1,8 @@
 # Tests of libmpix_dma.
-mpi_programs += test/mpix/advised test/mpix/armed test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/rounds
-extra_files += $(mpix_fake_sources) test/mpix/common.sh test/mpix/mutants.sh test/mpix/mutants.txt test/mpix/queues.sh
+mpi_programs += test/mpix/advised test/mpix/armed test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/rounds \
+	test/mpix/stream_cases test/mpix/streams
+extra_files += $(mpix_fake_sources) test/mpix/common.sh test/mpix/mutants.sh test/mpix/mutants.txt test/mpix/queues.sh \
+	test/mpix/streams.sh
 test_mpix_advised_SOURCES = test/mpix/advised.c
 test_mpix_advised_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_advised_LDFLAGS = $(AM_LDFLAGS) -no-install
@@ -26,6 +28,15 @@ test_mpix_parts_cases_SOURCES = test/mpix/parts_cases.c test/mpix/gpu.c test/mpi
 test_mpix_parts_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_parts_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_parts_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
+test_mpix_stream_cases_SOURCES = test/mpix/stream_cases.c test/mpix/stream_lane.c test/mpix/stream_lane.h test/mpix/gpu.c test/mpix/gpu.h \
+	test/device/pvar.h
+test_mpix_stream_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
+test_mpix_stream_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_mpix_stream_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
+test_mpix_streams_SOURCES = test/mpix/streams.c test/mpix/gpu.c test/mpix/gpu.h test/device/pvar.h
+test_mpix_streams_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
+test_mpix_streams_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_mpix_streams_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 
 # The fake CUDA, and what it refuses.
 plain_programs += test/mpix/fake_check

@@ -1,0 +1,44 @@
+#!/bin/bash
+# streams.sh [BUILD [SEEDS [FIRST]]]: tests the starts that streams of CUDA make by themselves, with the fake CUDA:
+#   - random starts in streams and by the host, SEEDS seeds for each number of ranks;
+#   - single cases, also with few connections for all streams of a process;
+#   - ranks that do not start, break or end.
+set -uo pipefail
+# shellcheck source=test/mpix/common.sh
+. "$(dirname "$0")/common.sh"
+seeds=${2:-1}
+first=${3:-1}
+waiting=''
+
+# right RANKS PROGRAM ARGS...: the program succeeds, nothing is wrong, and CUDA has not been misused
+right() {
+    local output ranks=$1 program=$2
+    shift 2
+    output=$(job 60 "$ranks" "$program" cuda "$@") || { echo "$output"; return 1; }
+    echo "$output"
+    ! grep '^fake CUDA: ' <<<"$output" && grep -qE '^(streams: .* 0 wrong|stream_cases: .* is right)$' <<<"$output"
+}
+
+# survivors LEVEL: the last of three ranks ends. mpirun lets the others go on.
+survivors() {
+    local output
+    output=$(parameters=(--enable-recovery); job 60 3 stream_cases cuda "$1" dead)
+    echo "$output"
+    [ "$(grep -cE '^stream_cases: rank [01] goes on$' <<<"$output")" = 2 ]
+}
+
+ok 'random starts, 3 ranks, without a thread of the library' right 3 streams serialized "$first" "$seeds" 30
+ok 'random starts, 5 ranks' right 5 streams multiple $((first + 100000)) "$seeds" 30
+ok 'cases, without a thread of the library' right 3 stream_cases serialized asleep active queues held freed broken reasons
+ok 'cases' right 2 stream_cases multiple asleep active queues held freed broken left
+export DMA_FAKE_CUDA_CONNECTIONS=2
+ok 'streams share connections' right 3 stream_cases serialized held
+unset DMA_FAKE_CUDA_CONNECTIONS
+parameters=(--mca coll_dma_entry_timeout 1)
+ok 'a rank does not start' right 3 stream_cases multiple timeout
+ok 'a rank does not start, without a thread of the library' right 3 stream_cases serialized timeout
+parameters=()
+for level in multiple serialized; do
+    ok "a rank ends: $level" survivors $level
+done
+finish
