@@ -213,6 +213,7 @@ void dma_comm_fail(dma_comm_t *comm, dma_status_t status, const char *format, ..
 
 static void note_setup_begin(dma_comm_t *comm)
 {
+    comm->plain = dma_proc_plain(comm->proc);
     dma_state_take(comm);
     dma_comm_count(comm, DMA_COUNT_setups);
     DMA_PROBE4(setup_begin, comm, comm->rank, comm->nranks, comm->text);

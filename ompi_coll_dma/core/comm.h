@@ -87,7 +87,8 @@ struct dma_proc {
     _Atomic unsigned notice_polls;
     const dma_route_t *const *routes;
     const dma_memory_t *memory; /* device memory; NULL: there is none */
-    dma_plain_t plain;          /* memory that is never device memory */
+    dma_plain_t plain;          /* memory that is never device memory; unset before the first set-up */
+    bool plain_read;
     char *gpu_profile_path, *sysfs, *record, *net_profile_path, *trace_dir;
 
     /* State of the device route (device/device.h). */
@@ -157,6 +158,7 @@ struct dma_comm {
     const dma_host_t *host;
     void *handle;
     int rank, nranks;
+    dma_plain_t plain;   /* of the process, from the set-up on */
     const bool *threads; /* as in dma_comm_config_t */
     bool nodes;          /* as in dma_comm_config_t, like the next two */
     int first;
@@ -484,6 +486,8 @@ static inline const struct dma_gpu_runtime *dma_proc_runtime(const dma_proc_t *p
 /* On failure *why is the reason. */
 dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, dma_why_t *why);
 dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **arena, dma_why_t *why);
+/* Memory that is never device memory. */
+dma_plain_t dma_proc_plain(dma_proc_t *proc);
 /* Bytes of shared memory that this process may still take. */
 size_t dma_proc_left(dma_proc_t *proc);
 void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);

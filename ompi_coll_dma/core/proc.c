@@ -121,7 +121,6 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     proc->events = config->events ? config->events : &no_events;
     dma_budget_init(&proc->budget, proc->counters, config->params.scratch_bytes, config->params.pinned_bytes);
     proc->runtime = config->runtime;
-    proc->plain = dma_plain_read();
     proc->net_ops = config->net_ops;
     atomic_init(&proc->next_id, 1);
     proc->engines = config->engines;
@@ -289,6 +288,21 @@ void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena)
     *f = (dma_file_arena_t){.next = proc->retired, .arena = arena};
     proc->retired = f;
     pthread_mutex_unlock(&proc->lock);
+}
+
+/* Read as late as possible: it takes 20 us, and not every process has a set-up. */
+dma_plain_t dma_proc_plain(dma_proc_t *proc)
+{
+    dma_plain_t plain;
+
+    pthread_mutex_lock(&proc->lock);
+    if (!proc->plain_read) {
+        proc->plain = dma_plain_read();
+        proc->plain_read = true;
+    }
+    plain = proc->plain;
+    pthread_mutex_unlock(&proc->lock);
+    return plain;
 }
 
 /* ---- progress ---- */

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #define DMA_STATE_NAME  "coll_dma_state"
-#define DMA_STATE_MAGIC UINT64_C(0x31657461745364)
+#define DMA_STATE_MAGIC UINT64_C(0x32657461745364)
 #define DMA_STATE_HEAD  4096
 #define DMA_STATE_ROWS  1024
 #define DMA_STATE_LONG  0.01 /* seconds */
@@ -94,10 +94,10 @@ _Static_assert(sizeof(dma_state_row_t) <= DMA_STATE_ROW_BYTES, "a row fits");
 #define DMA_STATE_BYTES (DMA_STATE_HEAD + DMA_STATE_ROWS * DMA_STATE_ROW_BYTES)
 
 typedef struct dma_state_head {
-    uint64_t magic;           /* stored last */
-    uint64_t started;         /* when the process began, field 22 of /proc/PID/stat: a fork of it has this memory too */
-    int32_t rank;             /* in MPI_COMM_WORLD */
-    uint32_t rows;            /* that may be in use: all behind them are not */
+    uint64_t magic; /* stored last */
+    uint64_t pid;   /* in the namespace of the process: a fork of it has this memory too, and another number */
+    int32_t rank;   /* in MPI_COMM_WORLD */
+    uint32_t rows;  /* that may be in use: all behind them are not */
     _Atomic uint32_t unshown; /* communicators without a row */
     char job[48];
 } dma_state_head_t;
@@ -117,8 +117,5 @@ typedef struct dma_state {
 
 /* "rank 0 has waited 1.0 s in all-gather, call 3 (entry) on NAME for rank 1, which has not entered it" */
 void dma_state_words(const dma_state_wait_t *wait, int rank, const char *name, double now, char words[DMA_STATE_WORDS]);
-
-/* Field 22 of a /proc/PID/stat, or 0; *state, if not NULL, is field 3 then, and *parent field 4. */
-uint64_t dma_state_started(const char *path, char *state, int *parent);
 
 #endif

@@ -1,4 +1,4 @@
-/* The words in which a user is told what a communicator waits for; and what the kernel says of a process. See state.h. */
+/* The words in which a user is told what a communicator waits for. See state.h. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,32 +57,4 @@ void dma_state_words(const dma_state_wait_t *wait, int rank, const char *name, d
     }
     append(words, DMA_STATE_WORDS, " (%s) on %.*s", wait->phase, DMA_STATE_TEXT / 2, name);
     append_whom(words, &wait->wait);
-}
-
-uint64_t dma_state_started(const char *path, char *state, int *parent)
-{
-    char text[1024] = "", *at;
-    FILE *file = fopen(path, "re");
-    unsigned long long started = 0;
-    char process_state = '?';
-    int process_parent = 0;
-
-    if (!file) {
-        return 0;
-    }
-    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-    fclose(file);
-    /* the name of the program, field 2, may contain anything */
-    at = strrchr(text, ')');
-    if (!at || sscanf(at + 1, " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
-                      &process_state, &process_parent, &started) != 3) {
-        return 0;
-    }
-    if (state) {
-        *state = process_state;
-    }
-    if (parent) {
-        *parent = process_parent;
-    }
-    return started;
 }

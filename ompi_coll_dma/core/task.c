@@ -167,7 +167,7 @@ static inline dma_status_t init_simple(const dma_comm_t *comm, dma_task_t *task,
 
 dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
 {
-    const dma_plain_t *plain = &comm->proc->plain;
+    const dma_plain_t *plain = &comm->plain;
     bool simple = is_simple(call);
     dma_status_t status;
 

@@ -66,10 +66,17 @@ static int is_similar(struct dl_phdr_info *info, size_t size, void *soname)
 /* For a library that is not loaded, dlopen would look into all folders: a third of a millisecond for all names of runtimes. */
 void *dma_gpu_find_library(const char *const *sonames)
 {
-    for (; *sonames; sonames++) {
-        bool loaded = dl_iterate_phdr(is_similar, (void *)(uintptr_t)*sonames);
-        void *library = loaded ? dlopen(*sonames, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    const char *last = "";
+    bool loaded = false;
 
+    for (; *sonames; last = *sonames++) {
+        size_t stem = strcspn(*sonames, ".");
+        void *library;
+
+        if (strncmp(last, *sonames, stem) || last[stem] != '.') { /* one look for all versions of a library */
+            loaded = dl_iterate_phdr(is_similar, (void *)(uintptr_t)*sonames);
+        }
+        library = loaded ? dlopen(*sonames, RTLD_LAZY | RTLD_NOLOAD) : NULL;
         if (library) {
             return library;
         }

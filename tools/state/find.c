@@ -23,14 +23,13 @@ static bool read_tree(tree_t *tree)
 
     *tree = (tree_t){0};
     while (folder && (entry = readdir(folder))) {
-        char path[64], *end;
+        char *end, state;
         node_t node = {.pid = (pid_t)strtol(entry->d_name, &end, 10)};
 
         if (*end || node.pid <= 0) {
             continue;
         }
-        snprintf(path, sizeof(path), "/proc/%d/stat", (int)node.pid);
-        if (dma_state_started(path, NULL, &node.parent)) {
+        if (state_of_process(node.pid, &state, &node.parent)) {
             node_t *more = tree->n % 64 ? tree->nodes : realloc(tree->nodes, (tree->n + 64) * sizeof(*more));
 
             if (!more) {

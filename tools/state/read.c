@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -107,11 +108,47 @@ static void read_rows(int fd, state_process_t *process)
     }
 }
 
+bool state_of_process(pid_t pid, char *state, pid_t *parent)
+{
+    char path[64], text[1024] = "", *at;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    if (!(file = fopen(path, "re"))) {
+        return false;
+    }
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    /* the name of the program, field 2, may contain anything */
+    at = strrchr(text, ')');
+    return at && sscanf(at + 1, " %c %d", state, parent) == 2;
+}
+
+/* The number of a process in its own namespace, the last one of this line of /proc/PID/status; 0: the process is gone. */
+static uint64_t own_number(pid_t pid)
+{
+    char path[64], line[512];
+    uint64_t number = 0;
+    FILE *file;
+
+    snprintf(path, sizeof(path), "/proc/%d/status", (int)pid);
+    file = fopen(path, "re");
+    while (file && !number && fgets(line, sizeof(line), file)) {
+        if (!strncmp(line, "NSpid:", 6)) {
+            number = strtoull(strrchr(line, '\t') + 1, NULL, 10);
+        }
+    }
+    if (file) {
+        fclose(file);
+    }
+    return number;
+}
+
 /* Is this the memory of the process itself? A child that it has forked has it too. */
 static bool read_memory(int fd, state_process_t *process)
 {
     if (!read_at(fd, &process->head, sizeof(process->head), 0) || process->head.magic != DMA_STATE_MAGIC ||
-        process->head.started != process->started) {
+        process->head.pid != own_number(process->pid)) {
         return false;
     }
     clean(process->head.job, sizeof(process->head.job));
@@ -140,9 +177,8 @@ void state_read(pid_t pid, state_process_t *process)
     DIR *folder;
 
     *process = (state_process_t){.pid = pid, .access = STATE_GONE};
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    process->started = dma_state_started(path, &process->kernel, &process->parent);
-    if (!process->started || process->kernel == 'Z' || process->kernel == 'X') {
+    if (!state_of_process(pid, &process->kernel, &process->parent) || process->kernel == 'Z' ||
+        process->kernel == 'X') {
         return;
     }
     snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);

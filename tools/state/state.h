@@ -33,7 +33,6 @@ typedef struct state_process {
     char kernel; /* its state in /proc/PID/stat, such as 'T': stopped */
     uid_t owner;
     state_access_t access;
-    uint64_t started;
     dma_state_head_t head;
     state_comm_t *comms; /* `ncomms` of them */
     size_t ncomms;
@@ -52,6 +51,8 @@ bool state_find(const char *what, state_list_t *list);
 void state_list_free(state_list_t *list);
 
 /* read.c */
+/* Fields 3 and 4 of /proc/PID/stat; false: there is no such process. */
+bool state_of_process(pid_t pid, char *state, pid_t *parent);
 void state_read(pid_t pid, state_process_t *process);
 void state_process_free(state_process_t *process);
 /* "stopped", "sleeping" ... */
