@@ -3,7 +3,7 @@
  *
  * A dma_proc_t is this process: its arenas and its mappings of other processes' arenas. There is one. A dma_comm_t is
  * an intracommunicator, on one node or over several nodes. Creating one is local and cheap, and uses no shared memory.
- * The first call begins its set-up, over several nodes the call after net_first_calls. The set-up ends READY or ASIDE, equal on
+ * The first call begins its set-up, over several nodes one behind the first calls (net_first_calls). The set-up ends READY or ASIDE, equal on
  * all ranks.
  *
  * Blocking use:
@@ -141,7 +141,7 @@ bool dma_call_empty(const dma_call_t *call, int nranks);
 
 /* Of a blocking call that is not empty, before dma_comm_prepare: is it one of the first of a communicator over several nodes,
  * which the next module carries out (net_first_calls)? Equal on all ranks. Then it counts as begun. */
-bool dma_comm_begin_first(dma_comm_t *comm);
+bool dma_comm_begin_first(dma_comm_t *comm, const dma_call_t *call);
 /* The next module has carried out a blocking call. */
 void dma_comm_end_first(dma_comm_t *comm);
 

@@ -104,10 +104,11 @@ DMA_PARAM_NUMBER(int, progress_thread, 1, 0, 1, RANGE, LOCAL, TUNER, "",
 DMA_PARAM_NUMBER(int, nodes, 1, 0, 1, RANGE, LOCAL, USER, "",
     "1: communicators over several nodes are served too, over UCX, if the component was built with UCX. 0: only "
     "communicators of one node are served.")
-DMA_PARAM_NUMBER(uint32_t, net_first_calls, 1, 0, 1000, RANGE, LOCAL, USER, "collectives",
-    "Blocking collectives of a communicator over several nodes that coll/dma leaves to the next component, if no other one has "
-    "come before. The next one sets the communicator up, which loads UCX and takes some milliseconds of processor time. "
-    "Non-blocking and persistent collectives set it up at once. 0: the first collective does. All ranks need the same value.")
+DMA_PARAM_NUMBER(uint32_t, net_first_calls, 64, 0, 1000, RANGE, LOCAL, USER, "collectives",
+    "Small blocking collectives of a communicator over several nodes that coll/dma leaves to the next component, if no other one "
+    "has come before. Longer ones count once more for every 2 KiB of a block, an all-to-all-v counts 8 times. The collective behind "
+    "them sets the communicator up, which loads UCX and takes some milliseconds of processor time. Non-blocking and persistent "
+    "collectives set it up at once. 0: the first collective does. All ranks need the same value.")
 DMA_PARAM_NAME(net_variant, 32, net_variants, AGREED, TUNER,
     "Algorithm between nodes. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_PATH(net_profile, AGREED, TUNER,

@@ -26,7 +26,7 @@ static dma_status_t run_unready(mca_coll_dma_module_t *module, ompi_communicator
         return DMA_OK;
     }
     status = mca_coll_dma_comm_open(module, comm);
-    if (DMA_OK == status && dma_comm_begin_first(module->comm)) {
+    if (DMA_OK == status && dma_comm_begin_first(module->comm, call)) {
         return DMA_UNSUPPORTED;
     }
     status = mca_coll_dma_comm_setup(module, comm);

@@ -1,11 +1,13 @@
 /*
- * The first calls of communicators over several nodes, with coll_dma_net_first_calls 1:
+ * The first calls of communicators over several nodes; except for "few", with coll_dma_net_first_calls 1:
  *
  *     first_calls once [ucx]   one all-gather, then another one: what is counted, and when UCX is loaded. With "ucx" something
  *                              else may have loaded it before
  *     first_calls forms [-d]   every operation in every form as the first call of a communicator, and calls behind it. Only if
  *                              the first one blocks, the next component carries it out. -d: in device memory
  *     first_calls comms        communicators of some ranks, of one node and of all, several at once; freed before their set-up
+ *     first_calls fails        two ranks: one gets an error from the next component in a first call, and the calls behind it work
+ *     first_calls few [ucx]    with the default: communicators are split and make few calls without UCX. "ucx": as above
  *
  * Every int of every receive buffer is checked. The exit status is 1 if something is not as it should be.
  */
@@ -272,6 +274,66 @@ static void several_comms(int rank, int round)
     MPI_Comm_free(&node);
 }
 
+/* ---- an error in a first call ---- */
+
+/* Rank 1 has no room for what it receives. */
+static void fails(int rank)
+{
+    int buffer[2 * INTS] = {0}, rc, class;
+    long counts[KINDS];
+    MPI_Comm comm;
+
+    MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    look(counts);
+    rc = MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, buffer, rank ? INTS / 2 : INTS, MPI_INT, comm);
+    MPI_Error_class(rc, &class);
+    VERIFY((rank ? MPI_ERR_TRUNCATE : MPI_SUCCESS) == class);
+    for (int i = 0; i < OPS; i++) {
+        flight_t f = begin(comm, (op_t)i, i != 1, false, false, i);
+
+        end(&f);
+    }
+    look(counts);
+    VERIFY(1 == counts[LEFT] && 1 == counts[BELOW] && OPS == counts[NODES]);
+    MPI_Comm_free(&comm);
+}
+
+/* ---- the default ---- */
+
+enum { SPLITS = 10, BY_DEFAULT = 64 };
+
+static void gather_once(MPI_Comm comm, int salt)
+{
+    flight_t f = begin(comm, ALLGATHER, true, false, false, salt);
+
+    end(&f);
+}
+
+static void few(int rank, bool ucx_before)
+{
+    long counts[KINDS];
+
+    look(counts);
+    for (int i = 0; i < SPLITS; i++) {
+        MPI_Comm split;
+
+        MPI_Comm_split(MPI_COMM_WORLD, 0, rank, &split); /* an all-gather on MPI_COMM_WORLD */
+        gather_once(split, i);
+        MPI_Comm_free(&split);
+    }
+    look(counts);
+    VERIFY(2 * SPLITS == counts[LEFT] && 0 == counts[SETUPS] && (ucx_before || !has_ucx()));
+    for (int i = 0; i < BY_DEFAULT - SPLITS; i++) {
+        gather_once(MPI_COMM_WORLD, i);
+    }
+    look(counts);
+    VERIFY(BY_DEFAULT - SPLITS == counts[LEFT] && 0 == counts[SETUPS] && (ucx_before || !has_ucx()));
+    gather_once(MPI_COMM_WORLD, 1);
+    look(counts);
+    VERIFY(0 == counts[LEFT] && 1 == counts[NODES] && 0 < counts[SETUPS]);
+}
+
 int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
@@ -291,6 +353,10 @@ int main(int argc, char **argv)
         once(argc > 2);
     } else if (0 == strcmp(what, "forms")) {
         forms();
+    } else if (0 == strcmp(what, "fails")) {
+        fails(rank);
+    } else if (0 == strcmp(what, "few")) {
+        few(rank, argc > 2);
     } else {
         MPI_Comm split;
 

@@ -57,7 +57,7 @@ for variant in ring direct rails leader split transpose pairs; do
         --mca coll_dma_net_variant "cluster_$variant" --mca coll_dma_net_chunk_bytes 4096
 done
 
-# The first calls of communicators, which go to others by default: see first_calls.c.
+# The first calls of communicators: see first_calls.c.
 first_calls() {
     local options
     read -ra options <<<"$1"
@@ -72,6 +72,12 @@ ok 'first calls: one all-gather, without UCX, and a second one' first_calls 2 -n
 ok 'first calls: every operation, every form' first_calls 2 -n 4 --map-by ppr:2:node "$build/test/bed/first_calls" forms
 ok 'first calls: every form, 3 hosts, uneven, delay' first_calls '3 -d 200' -n 6 --host h0:3,h1:1,h2:2 "$build/test/bed/first_calls" forms
 ok 'first calls: several communicators' first_calls 3 -n 7 --map-by node "$build/test/bed/first_calls" comms
+ok 'first calls: one rank gets an error' first_calls 2 -n 2 --map-by ppr:1:node "$build/test/bed/first_calls" fails
+by_default() {
+    says ' checks, 0 failed$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -t 400 -- mpirun --mca pml ob1 --mca coll dma \
+        -n 4 --map-by ppr:2:node "$build/test/bed/first_calls" few "${loaded[@]}"
+}
+ok 'first calls: the default' by_default
 ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 400 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
     --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll dma --mca coll_dma_net_first_calls 1 "$build/test/bed/first_calls" comms
 
@@ -97,8 +103,8 @@ refused() {
     printf '%s\n' "$output"
     ! grep -q ready <<<"$output"
 }
-# With the default, the line comes with the second call.
-ok 'served by default' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in --mca coll_dma_net_first_calls 1
+# The line comes with the second call.
+ok 'served behind a first call' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in --mca coll_dma_net_first_calls 1
 ok 'first calls: says so, on request' says 'MPI_COMM_WORLD .*: the first calls .* go to others .*reason_net_first_calls' first_calls 2 \
     -n 2 --map-by ppr:1:node --mca coll_dma_verbose 2 "$build/test/bed/first_calls" once "${loaded[@]}"
 ok 'served' says 'MPI_COMM_WORLD.*: 2 ranks, ready' check_in

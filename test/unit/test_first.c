@@ -59,7 +59,7 @@ static void run(rank_t *r, dma_comm_t *comm, uint64_t tag)
         .comm = comm, .most = BYTES, .send = malloc((size_t)r->n * BYTES), .recv = malloc((size_t)r->n * BYTES)};
     dma_call_t call = part_call(r, &p, DMA_ALLGATHER, false, BYTES, tag * 100);
 
-    must(r, !dma_comm_begin_first(comm), "one of the first calls");
+    must(r, !dma_comm_begin_first(comm, &call), "one of the first calls");
     threads_prepare(r, comm);
     must(r, dma_comm_run(comm, &call) == DMA_OK, "blocking: %s", dma_comm_reason(comm));
     part_check(r, &p, DMA_ALLGATHER, BYTES, tag * 100);
@@ -67,14 +67,16 @@ static void run(rank_t *r, dma_comm_t *comm, uint64_t tag)
     free(p.recv);
 }
 
-/* So many calls that the next module carries out. */
+/* So many small calls that the next module carries out. */
 static void leave(rank_t *r, dma_comm_t *comm, int calls)
 {
+    dma_side_t side = data_buffer(NULL, BYTES);
+    dma_call_t call = {.coll = DMA_ALLGATHER, .send = side, .recv = side};
     const dma_state_row_t *row = NULL;
     bool open = r->proc->net_tried; /* by another communicator */
 
     for (int i = 0; i < calls; i++) {
-        must(r, dma_comm_begin_first(comm), "call %d is one of the first", i);
+        must(r, dma_comm_begin_first(comm, &call), "call %d is one of the first", i);
         must(r, comm->row->begun == (uint64_t)i + 1 && comm->row->completed == (uint64_t)i, "call %d is under way", i);
         dma_comm_count_below(comm, DMA_ALLGATHER);
         dma_comm_end_first(comm);
@@ -130,6 +132,68 @@ START_TEST(the_number_and_the_form_decide)
     ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_nodes), 2 * 6);
     ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_below), (unsigned)order->first * 6);
     ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_messages), 0);
+}
+END_TEST
+
+/* How many calls of one kind the next module carries out, of two ranks that describe their blocks by other types, and how many of
+ * the default number. */
+typedef struct load {
+    dma_coll_t coll;
+    size_t bytes; /* of the average block */
+    int calls, by_default;
+} load_t;
+
+static const load_t loads[] = {
+    {DMA_ALLGATHER, 1, 5, 64},      {DMA_ALLGATHER, 2047, 5, 64},  {DMA_ALLGATHER, 2048, 3, 32},
+    {DMA_ALLGATHER, 8191, 2, 16},   {DMA_ALLGATHER, 8192, 1, 13},  {DMA_ALLTOALL, 16384, 1, 8},
+    {DMA_ALLTOALL, 1u << 30, 1, 1}, {DMA_ALLGATHERV, 1024, 5, 64}, {DMA_ALLGATHERV, 4096, 2, 22},
+    {DMA_ALLGATHERV, 131072, 1, 1}, {DMA_ALLTOALLV, 1, 1, 8},      {DMA_ALLTOALLV, 1u << 20, 1, 8},
+};
+
+/* Rank 0 of a call has elements of one byte, the others as large ones as there are. */
+static dma_call_t load_call(const rank_t *r, const load_t *load, int *counts)
+{
+    size_t element = r->rank && load->bytes % 2048 == 0 ? 2048 : 1, n = (size_t)r->n;
+    dma_side_t side = {.dense = true, .width = sizeof(int), .size = element, .extent = (ptrdiff_t)element};
+
+    side.count = load->bytes / element;
+    if (load->coll == DMA_ALLGATHERV || load->coll == DMA_ALLTOALLV) { /* all in one block */
+        counts[1] = (int)(load->bytes * n / element);
+        counts[1] = load->coll == DMA_ALLTOALLV && r->rank != 1 ? 0 : counts[1];
+        side.counts = side.displs = counts;
+    }
+    return (dma_call_t){.coll = load->coll, .send = side, .recv = side};
+}
+
+static void count_load(rank_t *r)
+{
+    const load_t *load = r->job->arg;
+    int counts[16] = {0}, calls = 0;
+    dma_call_t call = load_call(r, load, counts);
+    dma_params_t defaults;
+    part_t p;
+
+    dma_params_default(&defaults);
+    part_open(r, &p, BYTES);
+    while (dma_comm_begin_first(p.comm, &call)) {
+        dma_comm_end_first(p.comm);
+        calls++;
+    }
+    must(r, calls == (r->job->params.net_first_calls == 5 ? load->calls : load->by_default), "%d calls", calls);
+    part_close(&p);
+}
+
+START_TEST(the_sizes_decide)
+{
+    dma_params_t defaults;
+
+    dma_params_default(&defaults);
+    for (int round = 0; round < 2; round++) {
+        job_t job = first_job(count_load, round ? 5 : defaults.net_first_calls);
+
+        job.arg = (void *)(uintptr_t)&loads[_i];
+        part_run(&job);
+    }
 }
 END_TEST
 
@@ -255,8 +319,10 @@ END_TEST
 static void one_node(rank_t *r)
 {
     dma_comm_t *comm = threads_comm(r, 0);
+    dma_side_t side = data_buffer(NULL, BYTES);
+    dma_call_t call = {.coll = DMA_ALLGATHER, .send = side, .recv = side};
 
-    must(r, !dma_comm_begin_first(comm), "one of the first calls");
+    must(r, !dma_comm_begin_first(comm, &call), "one of the first calls");
     threads_prepare(r, comm);
     dma_comm_destroy(comm);
 }
@@ -276,6 +342,7 @@ int main(void)
     Suite *suite = suite_create("first");
 
     unit_loop(suite, the_number_and_the_form_decide, 0, 5, 60);
+    unit_loop(suite, the_sizes_decide, 0, (int)(sizeof(loads) / sizeof(loads[0])), 60);
     unit_test(suite, calls_behind_them_overlap, 60);
     unit_test(suite, a_setup_that_ends_aside, 60);
     unit_test(suite, a_persistent_call_begins_the_setup, 60);

@@ -201,6 +201,20 @@ static void open_queue(const bench_t *b)
     }
 }
 
+/* Before anything is timed: over several nodes, coll/dma leaves the first blocking calls of a communicator to others. */
+static void set_up(const bench_t *b, MPI_Comm comm)
+{
+    int *all = malloc((size_t)b->size * sizeof(*all));
+    MPI_Request request;
+
+    if (!all) {
+        bench_stop("no memory");
+    }
+    MPI_Iallgather(&b->size, 1, MPI_INT, all, 1, MPI_INT, comm, &request);
+    MPI_Wait(&request, MPI_STATUS_IGNORE);
+    free(all);
+}
+
 void bench_sides_make(bench_t *b)
 {
     int provided;
@@ -208,6 +222,7 @@ void bench_sides_make(bench_t *b)
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     b->component = is_present("dma");
     MPI_Comm_dup(MPI_COMM_WORLD, &add_side(b, b->component ? "dma" : "default", BENCH_MPI)->comm);
+    set_up(b, b->sides[0].comm);
     add_components(b);
     MPI_T_finalize();
     if (is_asked(b, "bare")) {
