@@ -65,7 +65,8 @@ begin() {
         "$root/with-build" --gpus 2 mpirun --oversubscribe --bind-to none -n 2 -x DMA_SOAK --mca coll dma \
             --mca mpi_yield_when_idle 1 "${sweep[@]}" -m 65536 -D device ;;
     hosts)
-        "$here/bed" 2 -t 86400 -- mpirun -n 4 --map-by ppr:2:node -x DMA_SOAK --mca coll dma "${sweep[@]}" ;;
+        "$here/bed" 2 -t 86400 -- mpirun -n 4 --map-by ppr:2:node -x DMA_SOAK --mca coll dma \
+            --mca coll_dma_net_first_calls 1 "${sweep[@]}" ;;
     esac >"$work/out" 2>&1 </dev/null &
     job=$!
 }
