@@ -81,6 +81,7 @@ static void leave(rank_t *r, dma_comm_t *comm, int calls)
         dma_comm_count_below(comm, DMA_ALLGATHER);
         dma_comm_end_first(comm);
         must(r, dma_comm_state(comm) == DMA_COMM_FIRST, "state %d", dma_comm_state(comm));
+        must(r, strstr(comm->row->reason, "the first calls"), "coll_dma_state: why");
         must(r, comm->row->state == DMA_COMM_FIRST && comm->row->completed == (uint64_t)i + 1,
              "coll_dma_state: call %d", i);
         must(r, !row || row == comm->row, "another row of coll_dma_state");
@@ -161,6 +162,7 @@ static dma_call_t load_call(const rank_t *r, const load_t *load, int *counts)
         counts[1] = (int)(load->bytes * n / element);
         counts[1] = load->coll == DMA_ALLTOALLV && r->rank != 1 ? 0 : counts[1];
         side.counts = side.displs = counts;
+        counts[n] = 1 << 20; /* of no rank */
     }
     return (dma_call_t){.coll = load->coll, .send = side, .recv = side};
 }
