@@ -77,6 +77,7 @@ typedef struct dma_run {
     uint32_t spin_budget;  /* further polls, after the first, for peers that have not entered */
     int failed_rank;       /* the rank that caused an error, or -1 */
     int refused_rank;      /* a rank whose descriptor has DMA_SIGN_REFUSED, or -1 */
+    bool beside_device;    /* a rank that this one has waited for has device memory */
     dma_cursor_t *cursors; /* plan->nprogs of them, owned by the caller */
 } dma_run_t;
 

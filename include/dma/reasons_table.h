@@ -109,6 +109,9 @@ DMA_REASON(COMM, bind_refused, "the engine does not serve the communicator",
 DMA_REASON(COMM, opening_off, "opening has failed in several calls in a row",
     "Communicators whose device memory goes through the host from then on.")
 
+DMA_REASON(COMM, joined, "other ranks have device memory",
+    "Calls of this rank in host memory that went through pinned memory which the ranks share, for this reason.")
+
 /* ---- scratch memory in place of a buffer ---- */
 #define SCRATCH "Calls of this rank in which scratch memory has taken the place of a buffer for this reason."
 DMA_REASON(COMM, memory_host, "host memory has no IPC handle", SCRATCH)

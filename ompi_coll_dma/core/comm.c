@@ -45,6 +45,9 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     comm->parent = config->parent;
     comm->engine = &dma_engine_host;
     comm->route = find_route(proc, config);
+    if (atomic_load_explicit(&proc->beside_device, memory_order_relaxed)) {
+        dma_comm_expect_device(comm);
+    }
     comm->route_calls = comm->route->advance ? comm->route : NULL;
     comm->text = strdup(config->text ? config->text : "a communicator");
     if (!comm->text) {

@@ -87,6 +87,7 @@ struct dma_proc {
     _Atomic unsigned notice_polls;
     const dma_route_t *const *routes;
     const dma_memory_t *memory; /* device memory; NULL: there is none */
+    _Atomic bool beside_device; /* a rank of some communicator has had device memory where this process had not */
     dma_plain_t plain;          /* memory that is never device memory; unset before the first set-up */
     bool plain_read;
     char *gpu_profile_path, *sysfs, *record, *net_profile_path, *trace_dir;
@@ -177,8 +178,10 @@ struct dma_comm {
     dma_window_t window;
     dma_arena_t *file_arena; /* where the block is when it is not in the process's memfd */
     dma_profile_t profile;
-    dma_plan_req_t req;            /* the agreed part of every request */
-    int forced;                    /* variant, or -1 */
+    dma_plan_req_t req; /* the agreed part of every request */
+    int forced;         /* variant, or -1 */
+    _Atomic unsigned
+        joins; /* further calls in host memory that are to join device memory of others (dma_memory_t.join) */
     bool refusal_reported;         /* this rank could not read a peer's memory, and has reported it */
     bool oversubscribed;           /* more ranks than cores: yield rather than spin */
     uint64_t seq;                  /* of the last task */
@@ -256,6 +259,15 @@ void dma_comm_note_reason(dma_comm_t *comm, dma_reason_t reason);
 static inline uint64_t dma_comm_sign_flags(const dma_comm_t *comm)
 {
     return comm->refusal_reported && comm->req.cross_memory ? DMA_SIGN_REFUSED : 0;
+}
+
+#define DMA_JOINS 16 /* calls without device memory on any rank, until this rank's host memory joins no more */
+
+/* Another rank has device memory in a call in which this one has host memory: the next calls may be like this one. */
+static inline void dma_comm_expect_device(dma_comm_t *comm)
+{
+    atomic_store_explicit(&comm->joins, DMA_JOINS, memory_order_relaxed);
+    atomic_store_explicit(&comm->proc->beside_device, true, memory_order_relaxed);
 }
 
 /* Moves the set-up and all tasks on; returns how many of them ended. */

@@ -120,6 +120,7 @@ static dma_status_t bind_run(dma_comm_t *comm, dma_task_t *task, const dma_plan_
                       : plan->fallback_max_bytes ? dma_comm_sign_flags(comm)
                                                  : 0;
     run->refused_rank = run->sign_flags ? comm->rank : -1;
+    run->beside_device = false;
     return DMA_OK;
 }
 
@@ -245,6 +246,9 @@ void dma_host_finish(dma_comm_t *comm, dma_task_t *task)
     if (task->run.plan->fallback_max_bytes) {
         report_own_refusal(comm, task);
         apply_refusals(comm, task);
+    }
+    if (task->run.beside_device) {
+        dma_comm_expect_device(comm);
     }
     if (comm->streaming == task) {
         comm->streaming = NULL;

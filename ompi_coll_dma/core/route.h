@@ -111,6 +111,9 @@ struct dma_memory {
     /* Resolves a call (resolve.h) that has such memory in it. DMA_UNSUPPORTED: it has none. */
     dma_status_t (*resolve)(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call,
                             const struct dma_gpu_runtime *rt);
+    /* Resolves a call in host memory, because other ranks may have such memory in it. DMA_UNSUPPORTED: it is resolved as other
+     * calls in host memory are. */
+    dma_status_t (*join)(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);
     /* Elements of one block of a side in such memory, to and from packed bytes in host memory. */
     dma_status_t (*pack)(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *packed);
     dma_status_t (*unpack)(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *packed);

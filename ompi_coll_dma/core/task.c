@@ -191,6 +191,10 @@ dma_status_t dma_task_init(dma_comm_t *comm, dma_task_t *task, const dma_call_t 
             return status;
         }
     }
+    if (__builtin_expect(atomic_load_explicit(&comm->joins, memory_order_relaxed) != 0, 0) && comm->proc->memory &&
+        (status = comm->proc->memory->join(comm, task, call)) != DMA_UNSUPPORTED) {
+        return status;
+    }
     if (__builtin_expect(simple, 1)) {
         return init_simple(comm, task, call);
     }

@@ -10,6 +10,7 @@
 
 #include "core/resolve.h"
 #include "device/device.h"
+#include "device/write.h"
 
 typedef struct mirror {
     dma_span_t span; /* of the user's memory */

@@ -1,8 +1,8 @@
 /*
  * Calls by slots: device memory goes through pinned memory that the ranks share, and no core touches it.
  *
- * That is done if all ranks have device memory, and engines cannot move it between them: no engine serves a device, a peer
- * cannot open memory, or there is no scratch memory. Each rank's device copies what the rank sends into the rank's own slots
+ * That is done if engines cannot move device memory between the ranks: no engine serves a device, a peer cannot open memory,
+ * there is no scratch memory, or a rank has host memory alone and has joined (join.h). Each rank's device copies what the rank sends into the rank's own slots
  * (slots.h), and the devices of its peers copy it out of there, in pieces:
  *
  *     device of rank 0   --0-->  | slot 0 | slot 1 | slot 2 | slot 3 |  of rank 0   --1-->  device of rank 1
@@ -37,9 +37,6 @@
 #include "device/device.h"
 
 #define LAG 2
-
-/* Bytes of the largest block. A copy and the host plan do smaller ones sooner. */
-#define SLOTS_FROM (UINT64_C(256) << 10)
 
 #define PIECE_UNIT  UINT64_C(256)         /* bytes; pieces are multiples of it */
 #define PIECE_LEAST UINT64_C(4096)        /* bytes: smaller ones take longer to start than to copy */
@@ -101,7 +98,7 @@ static bool is_contiguous(const struct dma_device_call *d)
 bool dma_device_can_use_slots(const dma_comm_t *comm, const dma_task_t *task)
 {
     return comm->nranks > 1 && !task->device->by_link && is_contiguous(task->device) &&
-           largest_received(comm, task) >= SLOTS_FROM;
+           largest_received(comm, task) >= DEVICE_SLOTS_FROM;
 }
 
 bool dma_device_slots_wanted(const dma_comm_t *comm, const dma_task_t *task)
@@ -136,8 +133,8 @@ static dma_status_t compare_blocks(const dma_comm_t *comm, dma_task_t *task)
 /* Gets slots, which this rank's device can use, and publishes where they are. */
 static bool get_slots(dma_comm_t *comm, const dma_task_t *task)
 {
-    const dma_gpu_engine_t *engine = comm->device->device->engine;
     const struct dma_device_call *d = task->device;
+    bool whole = d->rt && comm->device->device->engine; /* it registers the whole arena, now or later */
     dma_device_by_slots_t *p = &comm->device->by_slots;
     dma_device_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
     char *arena = dma_arena_base(comm->window.arena);
@@ -149,9 +146,8 @@ static bool get_slots(dma_comm_t *comm, const dma_task_t *task)
     if (!p->memory) {
         return false;
     }
-    /* engine: it registers the whole arena, now or later */
-    if (dma_slots_view(comm, d->device, comm->rank, p->memory->memory, p->memory->bytes, engine,
-                       &p->views[comm->rank]) != DMA_OK) {
+    if (d->rt && dma_slots_view(comm, d->device, comm->rank, p->memory->memory, p->memory->bytes, whole,
+                                &p->views[comm->rank]) != DMA_OK) {
         return false;
     }
     record->slots_at = (uint64_t)(p->memory->memory - arena);
@@ -185,8 +181,8 @@ dma_status_t dma_device_begin_slots(dma_comm_t *comm, dma_task_t *task, dma_reas
 static bool view_peers(const dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_call *d = task->device;
-    const dma_gpu_engine_t *engine = comm->device->device->engine;
-    bool whole = engine && comm->device->device->traits.features & DMA_GPU_PRELAUNCH; /* see persistent.c */
+    const dma_device_t *device = d->rt ? comm->device->device : NULL;
+    bool whole = device && device->engine && device->traits.features & DMA_GPU_PRELAUNCH; /* see persistent.c */
     dma_device_by_slots_t *p = &comm->device->by_slots;
 
     p->bytes = UINT64_MAX;
@@ -200,7 +196,7 @@ static bool view_peers(const dma_comm_t *comm, const dma_task_t *task)
         }
         p->slots[r] = m->base + record->slots_at;
         p->bytes = piece < p->bytes ? piece : p->bytes;
-        if (r != comm->rank &&
+        if (r != comm->rank && d->rt &&
             dma_slots_view(comm, d->device, r, p->slots[r], record->slots_bytes, whole, &p->views[r]) != DMA_OK) {
             return false;
         }
@@ -235,7 +231,7 @@ static dma_status_t fill(const dma_comm_t *comm, const dma_task_t *task, uint64_
 {
     const struct dma_device_call *d = task->device;
     const dma_device_by_slots_t *p = &comm->device->by_slots;
-    bool gathers = dma_coll_gathers(task->coll), on_device = task->in_place ? d->recv_on : d->send_on;
+    bool gathers = dma_coll_gathers(task->coll), on_device = (task->in_place ? d->recv_on : d->send_on) || d->by_link;
     dma_status_t status = DMA_OK;
 
     for (int k = 1; status == DMA_OK && k < (gathers ? 2 : comm->nranks); k++) {
@@ -262,7 +258,7 @@ static dma_status_t take(const dma_comm_t *comm, const dma_task_t *task, uint64_
         uint64_t bytes = part(p, dma_blocks_bytes(&task->run.recv, (uint64_t)r), piece);
 
         if (bytes) {
-            status = copy(task, DMA_SLOTS_IN, task->device->recv_on,
+            status = copy(task, DMA_SLOTS_IN, task->device->recv_on || task->device->by_link,
                           dma_blocks_addr(&task->run.recv, (uint64_t)r) + piece * p->bytes,
                           slot_of(comm, task, r, comm->rank, piece), bytes);
         }
@@ -280,11 +276,24 @@ static dma_status_t copy_own_block(const dma_comm_t *comm, const dma_task_t *tas
     if (task->in_place || !bytes) {
         return DMA_OK;
     }
-    return copy(task, DMA_SLOTS_IN, d->send_on || d->recv_on, dma_blocks_addr(&task->run.recv, rank),
+    return copy(task, DMA_SLOTS_IN, d->send_on || d->recv_on || d->by_link, dma_blocks_addr(&task->run.recv, rank),
                 dma_blocks_addr(&task->run.send, from), bytes);
 }
 
 /* ---- the run ---- */
+
+/* Without a device nothing is to be entered. */
+static dma_status_t enter_scope(const struct dma_device_call *d, dma_gpu_scope_t *scope)
+{
+    return d->rt ? d->rt->enter(d->device, scope) : DMA_OK;
+}
+
+static void leave_scope(const struct dma_device_call *d, dma_gpu_scope_t *scope)
+{
+    if (d->rt) {
+        d->rt->leave(scope);
+    }
+}
 
 static bool voted(const dma_comm_t *comm, uint64_t piece)
 {
@@ -295,11 +304,20 @@ static bool voted(const dma_comm_t *comm, uint64_t piece)
            dma_device_votes_reached(comm, DEVICE_BALLOT_SLOTS, p->first + 2 + (uint32_t)piece, &all);
 }
 
+/* The copies of a piece on a stream have been started. Copies by the processor have ended, too. */
+static dma_status_t mark(const dma_slots_t *s, int stream, uint64_t piece)
+{
+    return s->rt ? s->rt->event_record(s->event[stream][piece % DMA_SLOTS], s->stream[stream]) : DMA_OK;
+}
+
 /* Counts the pieces whose copies on a stream have ended; `most` have been started. */
 static dma_status_t count_ended(const dma_slots_t *s, int stream, uint64_t *ended, uint64_t most)
 {
     dma_status_t status = DMA_OK;
 
+    if (!s->rt) {
+        *ended = most;
+    }
     while (*ended < most && (status = s->rt->event_query(s->event[stream][*ended % DMA_SLOTS])) == DMA_OK) {
         ++*ended;
     }
@@ -317,7 +335,7 @@ static dma_status_t advance_fills(const dma_comm_t *comm, const dma_task_t *task
            (p->started < DMA_SLOTS || voted(comm, p->started - DMA_SLOTS + LAG))) {
         status = fill(comm, task, p->started);
         if (status == DMA_OK) {
-            status = s->rt->event_record(s->event[DMA_SLOTS_OUT][p->started % DMA_SLOTS], s->stream[DMA_SLOTS_OUT]);
+            status = mark(s, DMA_SLOTS_OUT, p->started);
         }
         p->started++;
     }
@@ -334,7 +352,7 @@ static dma_status_t advance_reads(const dma_comm_t *comm, const dma_task_t *task
     while (status == DMA_OK && p->taken < p->count && voted(comm, p->taken)) {
         status = take(comm, task, p->taken);
         if (status == DMA_OK) {
-            status = s->rt->event_record(s->event[DMA_SLOTS_IN][p->taken % DMA_SLOTS], s->stream[DMA_SLOTS_IN]);
+            status = mark(s, DMA_SLOTS_IN, p->taken);
         }
         p->taken++;
     }
@@ -362,18 +380,19 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
     dma_device_by_slots_t *p = &comm->device->by_slots;
     uint64_t most = round_up((p->largest + PIECES - 1) / PIECES);
     dma_gpu_scope_t scope;
-    dma_status_t status;
+    dma_status_t status = DMA_OK;
 
     most = most < PIECE_SHORT ? PIECE_SHORT : most;
     p->bytes = most < p->bytes ? most : p->bytes;
     p->count = (p->largest + p->bytes - 1) / p->bytes;
     p->step = SLOTS_RUN;
-    dma_comm_count(comm, DMA_COUNT_calls_staged);
+    comm->counts.at[DMA_COUNT_calls_staged] += !d->joins;
+    comm->counts.at[DMA_COUNT_bytes_cores] += d->joins ? dma_blocks_all(&task->run.recv, comm->nranks) : 0;
     dma_comm_count(comm, DMA_COUNT_calls_slots);
     dma_comm_note_reason(comm, d->slots_why);
-    if ((status = d->rt->enter(d->device, &scope)) == DMA_OK) {
+    if ((status = enter_scope(d, &scope)) == DMA_OK) {
         status = copy_own_block(comm, task);
-        d->rt->leave(&scope);
+        leave_scope(d, &scope);
     }
     return status;
 }
@@ -383,7 +402,7 @@ static dma_status_t run(dma_comm_t *comm, const dma_task_t *task)
     const struct dma_device_call *d = task->device;
     dma_device_by_slots_t *p = &comm->device->by_slots;
     dma_gpu_scope_t scope;
-    dma_status_t status = d->rt->enter(d->device, &scope);
+    dma_status_t status = enter_scope(d, &scope);
 
     if (status != DMA_OK) {
         return status;
@@ -392,7 +411,7 @@ static dma_status_t run(dma_comm_t *comm, const dma_task_t *task)
         status = advance_fills(comm, task);
         status = status == DMA_OK ? advance_reads(comm, task) : status;
     } while (status == DMA_OK && cast_vote(comm));
-    d->rt->leave(&scope);
+    leave_scope(d, &scope);
     return status != DMA_OK ? status : voted(comm, p->count + LAG - 1) ? DMA_OK : DMA_AGAIN;
 }
 

@@ -2,6 +2,7 @@
 #include "core/resolve.h"
 #include "device/device.h"
 #include "device/in_stream.h"
+#include "device/join.h"
 #include "node/entry.h"
 
 #define SPIN_SECONDS 20e-6 /* peers that call at the same time enter within a few microseconds */
@@ -122,6 +123,7 @@ static dma_status_t bind_plan(dma_comm_t *comm, dma_task_t *task, bool repeat)
         return status;
     }
     run->repeat = repeat;
+    run->beside_device = false;
     run->shape_skip = 0;
     run->cursors = (dma_cursor_t *)((char *)task->arrays + dma_arrays_bytes(comm->nranks));
     run->window = &comm->window;
@@ -188,7 +190,7 @@ static bool is_sure_of_engine(const dma_comm_t *comm, const struct dma_device_ca
 {
     const struct dma_device_comm *dc = comm->device;
 
-    return call->served && dc && !dc->off && !dma_device_needs_scratch(dc, call);
+    return call->served && dc && dc->device && !dc->off && !dma_device_needs_scratch(dc, call);
 }
 
 static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task, dma_reason_t why)
@@ -244,11 +246,16 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return dma_device_begin_persistent(comm, task);
     }
     dma_task_set_running(task);
+    if (call->joins) {
+        return dma_device_enter_joined(comm, task) == DMA_OK ? DMA_OK
+                                                             : dma_device_run_on_host(comm, task, false, call->why);
+    }
     if (!call->served) {
         return dma_device_run_on_host(comm, task, false, call->why);
     }
     /* A communicator uses one device, that of its first call. Others' memory is replaced by memory of that one. */
-    dc = dma_device_comm(comm, call->rt, comm->device ? comm->device->device->ordinal : call->device, &why);
+    dc = dma_device_comm(comm, call->rt,
+                         comm->device && comm->device->device ? comm->device->device->ordinal : call->device, &why);
     if (dc) {
         dma_device_check_export(comm, call); /* once more: this may be the communicator's first call */
         why = prepare_buffers(comm, task);
@@ -260,7 +267,9 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         call->slots_why = why;
         dma_device_publish_slots(comm, task);
     }
-    dma_entry_publish(&comm->window, task->run.seq, task->run.sign | DMA_SIGN_DEVICE | dma_comm_sign_flags(comm), 0);
+    dma_entry_publish(
+        &comm->window, task->run.seq,
+        task->run.sign | DMA_SIGN_DEVICE | (call->by_link ? DMA_SIGN_LINK : 0) | dma_comm_sign_flags(comm), 0);
     dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
     if (!why) {
         dma_device_copy_early(comm, task);
@@ -268,12 +277,12 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     return DMA_OK;
 }
 
-/* Reads all descriptors. DMA_OK: all ranks have entered. *all: all have entered with DMA_SIGN_DEVICE. */
-static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, bool *all)
+/* Reads all descriptors. DMA_OK: all ranks have entered. */
+static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, dma_census_t *census)
 {
     dma_window_t *w = &comm->window;
 
-    *all = true;
+    *census = (dma_census_t){.all = true};
     for (int r = 0; r < comm->nranks; r++) {
         const dma_desc_t *d = dma_window_desc(w, r, task->run.seq);
         dma_status_t status;
@@ -286,7 +295,7 @@ static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, bool *all)
             task->run.failed_rank = r;
             return status;
         }
-        *all = *all && (d->sign & DMA_SIGN_DEVICE);
+        dma_census_add(census, d->sign);
     }
     return DMA_OK;
 }
@@ -294,18 +303,21 @@ static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, bool *all)
 static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    bool all, by_slots, new_export;
-    dma_status_t status = read_entries(comm, task, &all);
+    dma_census_t census;
+    bool by_host, by_slots, new_export;
+    dma_status_t status = read_entries(comm, task, &census);
 
     if (status != DMA_OK) {
         return status;
     }
-    by_slots = all && dma_device_slots_wanted(comm, task);
-    if ((!all || by_slots || dma_device_agreed_piece(comm, task)) && is_left_to_caller(comm)) {
+    by_host = !census.all || (census.joined && !census.devices);
+    by_slots = !by_host && dma_device_slots_wanted(comm, task);
+    if ((by_host || by_slots || dma_device_agreed_piece(comm, task)) && is_left_to_caller(comm)) {
         return DMA_AGAIN;
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
-    if (!all) {
+    dma_device_note_census(comm, task, &census);
+    if (by_host) {
         return dma_device_run_on_host(comm, task, true, DMA_REASON_staged_peer);
     }
     if (by_slots) {

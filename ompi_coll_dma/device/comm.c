@@ -1,4 +1,4 @@
-/* The device state of a communicator: what ranks publish and read about their device memory. See device.h. */
+/* What the ranks of a communicator publish and read about their device memory. See device.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,57 +6,6 @@
 #include "device/device.h"
 #include "device/in_stream.h"
 #include "gpu/brief.h"
-
-static size_t tables_bytes(int nranks)
-{
-    size_t n = (size_t)nranks;
-
-    return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_traits_t) + 2 * sizeof(dma_target_t) + sizeof(dma_shape_t) +
-                6 * sizeof(uint64_t) + sizeof(char *) + sizeof(dma_slots_view_t) + sizeof(bool)) +
-           n * n * sizeof(int64_t);
-}
-
-struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int ordinal, dma_reason_t *why)
-{
-    struct dma_device_comm *dc = comm->device;
-    size_t n = (size_t)comm->nranks;
-    dma_device_t *device;
-
-    *why = DMA_REASON_NONE;
-    if (dc) {
-        return dc->device->ordinal == ordinal ? dc : NULL;
-    }
-    device = dma_device_of(comm->proc, rt, ordinal);
-    if (!device) {
-        *why = DMA_REASON_staged_device_memory;
-        return NULL;
-    }
-    if (!(dc = calloc(1, sizeof(*dc) + tables_bytes(comm->nranks)))) {
-        *why = DMA_REASON_staged_comm_memory;
-        dma_device_put(comm->proc, rt, device);
-        return NULL;
-    }
-    dc->off = device->engine ? DMA_REASON_NONE : DMA_REASON_staged_no_engine;
-    dc->rt = rt;
-    dc->device = device;
-    dc->displs = (int64_t *)(dc + 1);
-    dc->shapes = (dma_shape_t *)(dc->displs + n * n);
-    dc->peers = (dma_device_peer_t *)(dc->shapes + n);
-    dc->targets = (dma_target_t *)(dc->peers + n);
-    dc->pieces.targets = dc->targets + n;
-    dc->pieces.counts = (uint64_t *)(dc->pieces.targets + n);
-    dc->pieces.displs = (int64_t *)(dc->pieces.counts + 2 * n);
-    dc->pieces.copy_counts = (uint64_t *)(dc->pieces.displs + 2 * n);
-    dc->pieces.copy_displs = (int64_t *)(dc->pieces.copy_counts + n);
-    dc->by_slots.slots = (char **)(dc->pieces.copy_displs + n);
-    dc->by_slots.views = (dma_slots_view_t *)(dc->by_slots.slots + n);
-    dc->traits = (dma_gpu_traits_t *)(dc->by_slots.views + n);
-    dc->pieces.halves = (bool *)(dc->traits + n);
-    comm->device = dc;
-    dma_submitter_prepare(comm->proc);
-    dma_comm_attach(comm, &dma_route_device);
-    return dc;
-}
 
 /* ---- what this rank publishes ---- */
 
@@ -265,6 +214,13 @@ static void close_slot(const dma_comm_t *comm, dma_device_peer_t *peer, unsigned
         peer->open[slot] = NULL;
     }
     peer->number[slot] = peer->size[slot] = 0;
+}
+
+void dma_device_close_all(const dma_comm_t *comm, int rank)
+{
+    for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
+        close_slot(comm, &comm->device->peers[rank], slot);
+    }
 }
 
 /* Returns the slot for a new export. Closes the export in it, and as many of the next oldest as are needed to keep the
@@ -557,26 +513,4 @@ void dma_device_stop(dma_comm_t *comm)
         dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
         dc->arena_registered = false;
     }
-}
-
-void dma_device_comm_destroy(dma_comm_t *comm)
-{
-    struct dma_device_comm *dc = comm->device;
-
-    dma_submitter_give_back(comm);
-    dma_device_stop(comm);
-    dma_device_parts_end(comm, comm->window.permanent || comm->state == DMA_COMM_POISONED);
-    dma_scratch_leave(comm, comm->window.permanent);
-    dma_slots_leave(comm);
-    /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */
-    for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) {
-        for (unsigned slot = 0; slot < DEVICE_SLOTS; slot++) {
-            close_slot(comm, &dc->peers[r], slot);
-        }
-    }
-    dma_plan_cache_free(&dc->plans);
-    dma_device_put(comm->proc, dc->rt, dc->device);
-    free(dc->in_stream);
-    free(dc);
-    comm->device = NULL;
 }

@@ -4,6 +4,7 @@
  * The life of a call:
  *
  *     resolve.c       before the call is posted: what are the buffers, and could an engine of this rank serve the call?
+ *     join.c          the same for host memory, if other ranks may have device memory
  *     comm.c          publish where the receive buffer is
  *     call.c          enter, read the descriptors of all ranks, agree, choose
  *     stage.c         copy to host memory, if the call takes the host plan
@@ -31,7 +32,7 @@
  *     published SLOTS       cannot, the host plan runs, as above.
  *
  * A rank with host memory does nothing for this: the descriptor of a DEVICE rank says that the data come with a second
- * entry. A call that no engine could serve (an irregular datatype, memory without an IPC handle) is staged by its own
+ * entry. If it expects device memory on other ranks, its large calls join theirs by slots (join.h). A call that no engine could serve (an irregular datatype, memory without an IPC handle) is staged by its own
  * rank before it enters; no other rank has to know.
  *
  * Agreement. Each rank publishes in its agreed line a vote: the number of the agreement, and yes or no. A rank that has
@@ -142,6 +143,7 @@ struct dma_device_call {
     bool relayed;                    /* the route of the communicator uses device memory where it is */
     dma_reason_t slots_why;          /* it has published SLOTS, or goes by slots, for this reason; NONE: it does not */
     bool send_on, recv_on;           /* this side is device memory */
+    bool joins;                      /* both sides are host memory, and `rt` is NULL: join.h */
     bool by_link;                    /* both sides are pinned or managed memory, which the device copies */
     bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
     bool brief;                      /* they could use the receive side, but it is likely to be freed soon */
@@ -182,6 +184,8 @@ typedef struct dma_device_info {
 #define DMA_DEVICE_INFO_SLOTS 0x40
 
 #define DEVICE_PIECE_UNIT 256 /* bytes; pieces are multiples of it */
+/* Bytes of the largest block of a call by slots at least. A copy and the host plan do smaller ones sooner. */
+#define DEVICE_SLOTS_FROM (UINT64_C(256) << 10)
 
 _Static_assert(sizeof(dma_device_info_t) <= 32, "it shares a cache line with the header of the descriptor");
 
@@ -277,7 +281,7 @@ typedef struct dma_device_last {
 /* The state of a communicator that has seen device memory. */
 struct dma_device_comm {
     const dma_gpu_runtime_t *rt;
-    struct dma_device *device;
+    struct dma_device *device;  /* NULL: this rank has only joined calls so far; then rt is NULL, too */
     dma_gpu_binding_t *binding; /* the engine's state for this communicator; NULL: not bound */
     dma_reason_t off;           /* no call is served by engines from now on, for this reason; NONE: they are */
     bool all_support_shapes;    /* of the present call: the engines of all ranks can do its shapes */
@@ -421,11 +425,17 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
 const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
 
-/* ---- comm.c: with the communicator's lock ---- */
+/* ---- attach.c: with the communicator's lock ---- */
 
 /* The device state of the communicator, made at the first call with device memory. NULL: this rank has no memory for it, and
  * *why says so; or, without a reason, the communicator uses another device. */
 struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, dma_reason_t *why);
+/* The same without a device, for calls in host memory. NULL: there is no memory for it. */
+struct dma_device_comm *dma_device_comm_of_host(dma_comm_t *comm);
+void dma_device_comm_destroy(dma_comm_t *comm);
+
+/* ---- comm.c: with the communicator's lock ---- */
+
 /* Fills this rank's info and record. For a call by slots without an export. */
 void dma_device_publish_slots(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task);
@@ -444,7 +454,8 @@ uint64_t dma_device_largest_block(const dma_comm_t *comm, const dma_task_t *task
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t bytes, const dma_plan_t **plan);
 /* Stops the engine. After this nothing that this rank has started moves data. */
 void dma_device_stop(dma_comm_t *comm);
-void dma_device_comm_destroy(dma_comm_t *comm);
+/* Closes all memory of a rank that this one has open. */
+void dma_device_close_all(const dma_comm_t *comm, int rank);
 
 /* ---- copies.c: in scope ---- */
 
@@ -538,20 +549,6 @@ dma_status_t dma_device_advance_slots(dma_comm_t *comm, dma_task_t *task);
 void dma_device_end_slots(dma_comm_t *comm);
 /* A number that changes from step to step. */
 uint64_t dma_device_slots_position(const struct dma_device_comm *dc);
-
-/* ---- write.c: from host memory to device memory, only the data of a datatype ---- */
-
-typedef struct dma_writer dma_writer_t;
-/* Enters the runtime's scope, until dma_writer_end. */
-dma_status_t dma_writer_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **writer);
-/* Waits for all copies. Returns `status` if it is an error, else the status of the copies. */
-dma_status_t dma_writer_end(dma_proc_t *proc, dma_writer_t *writer, dma_status_t status);
-dma_status_t dma_writer_put_shape(dma_writer_t *writer, const dma_location_t *dst, const dma_location_t *src,
-                                  uint64_t bytes);
-/* Writes elements of a side to `at`. In `from` they are packed, or have the same layout as at `at`. */
-dma_status_t dma_writer_put_elements(dma_writer_t *writer, const dma_host_t *host, const dma_side_t *side, char *at,
-                                     size_t count, const char *from, bool packed);
-void dma_writers_destroy(dma_proc_t *proc);
 
 /* ---- parts.c ---- */
 

@@ -1,11 +1,14 @@
 # Calls on device memory.
 core_sources += \
+	ompi_coll_dma/device/attach.c \
 	ompi_coll_dma/device/bounce.c \
 	ompi_coll_dma/device/by_slots.c \
 	ompi_coll_dma/device/call.c \
 	ompi_coll_dma/device/comm.c \
 	ompi_coll_dma/device/copies.c \
 	ompi_coll_dma/device/device.h \
+	ompi_coll_dma/device/join.c \
+	ompi_coll_dma/device/join.h \
 	ompi_coll_dma/device/scratch.c \
 	ompi_coll_dma/device/in_stream.c \
 	ompi_coll_dma/device/in_stream.h \
@@ -26,4 +29,5 @@ core_sources += \
 	ompi_coll_dma/device/submitter.c \
 	ompi_coll_dma/device/trace.c \
 	ompi_coll_dma/device/typed.c \
-	ompi_coll_dma/device/write.c
+	ompi_coll_dma/device/write.c \
+	ompi_coll_dma/device/write.h

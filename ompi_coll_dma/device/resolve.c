@@ -16,6 +16,7 @@
 
 #include "core/resolve.h"
 #include "device/device.h"
+#include "device/write.h"
 
 #define LINK_FROM  (UINT64_C(4) << 20) /* bytes received: cores copy less pinned and managed memory sooner than links */
 #define SMALL_COPY 65536 /* bytes: runtimes copy as much from pageable memory at once as from pinned memory */

@@ -1,6 +1,8 @@
 /* The tables of the device route and of device memory (core/route.h). */
 #include "device/device.h"
 #include "device/in_stream.h"
+#include "device/join.h"
+#include "device/write.h"
 
 static void destroy_devices(dma_proc_t *proc)
 {
@@ -55,6 +57,7 @@ static void predict(const dma_comm_t *comm, const dma_task_t *task, dma_predicti
 
 const dma_memory_t dma_device_memory = {
     .resolve = dma_device_resolve,
+    .join = dma_device_join,
     .pack = dma_device_pack,
     .unpack = dma_device_unpack,
     .stage = stage_for_route,

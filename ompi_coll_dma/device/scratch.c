@@ -272,7 +272,7 @@ bool dma_device_needs_scratch(const struct dma_device_comm *dc, const struct dma
 
 void dma_device_check_export(const dma_comm_t *comm, struct dma_device_call *d)
 {
-    const struct dma_device_comm *dc = comm->device;
+    const struct dma_device_comm *dc = comm->device && comm->device->device ? comm->device : NULL;
 
     if (d->recv.mapped && dc && (dc->mapped_off || !dma_ipc_shares_mapped(comm->proc->ipc))) {
         d->recv.mapped = d->recv.exportable = false;
@@ -294,7 +294,7 @@ void dma_device_check_brief(const dma_comm_t *comm, const dma_task_t *task)
     struct dma_device_call *d = task->device;
     uint64_t bytes, most = comm->proc->params.scratch_bytes / BRIEF_PARTS;
 
-    if (!d->recv.exportable || d->recv_scratch || d->recv_shape.row || !comm->device ||
+    if (!d->recv.exportable || d->recv_scratch || d->recv_shape.row || !comm->device || !comm->device->device ||
         !dma_ipc_is_brief(comm->proc->ipc, &d->recv)) {
         return;
     }

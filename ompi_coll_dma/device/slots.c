@@ -78,14 +78,19 @@ static dma_slots_t *make(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int devi
     if (!s) {
         return NULL;
     }
-    *s = (dma_slots_t){
-        .rt = rt, .device = device, .resets = dma_gpu_resets(rt, device), .arena = comm->window.arena, .bytes = bytes};
+    *s = (dma_slots_t){.rt = rt,
+                       .device = device,
+                       .resets = rt ? dma_gpu_resets(rt, device) : 0,
+                       .arena = comm->window.arena,
+                       .bytes = bytes};
     if (!dma_budget_take(&proc->budget, DMA_BUDGET_PINNED, bytes)) {
         free(s);
         return NULL;
     }
     if (allocate_block(proc, s)) {
-        if ((status = rt->enter(device, &scope)) == DMA_OK) {
+        if (!rt) {
+            status = DMA_OK;
+        } else if ((status = rt->enter(device, &scope)) == DMA_OK) {
             status = make_objects(s);
             rt->leave(&scope);
         }
@@ -107,7 +112,7 @@ static void destroy(dma_proc_t *proc, dma_slots_t *s)
 {
     dma_gpu_scope_t scope;
 
-    if (s->rt->enter_to_release(s->device, &scope) == DMA_OK) {
+    if (s->rt && s->rt->enter_to_release(s->device, &scope) == DMA_OK) {
         destroy_objects(s);
         s->rt->leave(&scope);
     }
@@ -162,12 +167,19 @@ static bool is_lost(const dma_proc_t *proc, const dma_slots_t *s, const void *ar
 {
     (void)proc;
     (void)arg;
-    return s->resets != dma_gpu_resets(s->rt, s->device);
+    return s->rt && s->resets != dma_gpu_resets(s->rt, s->device);
 }
 
 void dma_slots_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
 {
     destroy_idle(proc, is_of_device, &(owner_t){rt, device});
+}
+
+void dma_slots_trim_host(dma_proc_t *proc)
+{
+    pthread_mutex_lock(&proc->device_lock);
+    destroy_idle(proc, is_of_device, &(owner_t){NULL, -1});
+    pthread_mutex_unlock(&proc->device_lock);
 }
 
 void dma_slots_make_room(dma_proc_t *proc, uint64_t bytes)
@@ -208,7 +220,9 @@ dma_slots_t *dma_slots_get(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int de
     pthread_mutex_lock(&proc->device_lock);
     s = find_idle(comm, rt, device, least);
     for (uint64_t bytes = DMA_SLOTS_MOST; !s && bytes >= least; bytes /= 2) {
-        dma_pins_make_room(proc, rt, device, bytes);
+        if (rt) {
+            dma_pins_make_room(proc, rt, device, bytes);
+        }
         s = make(comm, rt, device, bytes);
     }
     if (s) {
@@ -223,7 +237,7 @@ static void wait_for_copies(const dma_slots_t *s)
 {
     dma_gpu_scope_t scope;
 
-    if (s->rt->enter_to_release(s->device, &scope) == DMA_OK) {
+    if (s->rt && s->rt->enter_to_release(s->device, &scope) == DMA_OK) {
         for (int i = 0; i < DMA_SLOTS_STREAMS; i++) {
             if (s->rt->stream_query(s->stream[i]) == DMA_AGAIN) {
                 (void)s->rt->stream_sync(s->stream[i]);

@@ -8,6 +8,7 @@
  *   that are in progress at once have slots of their own.
  * - Their bytes are taken from the bound of pinned memory (gpu/budget.h). Idle slots give way to other pinned memory
  *   (pins.h), and the other way round. They are freed with the last communicator of their device.
+ *   Those of a rank with host memory alone are freed with the communicator.
  * - This process's device reads the slots of a peer only if they are registered here, too. A communicator keeps those
  *   registrations (dma_slots_view_t) until the peer's slots are others, or the communicator ends.
  */
@@ -25,7 +26,7 @@ enum { DMA_SLOTS_OUT, DMA_SLOTS_IN, DMA_SLOTS_STREAMS }; /* into the own slots; 
 
 typedef struct dma_slots {
     struct dma_slots *next;
-    const dma_gpu_runtime_t *rt;
+    const dma_gpu_runtime_t *rt; /* NULL: of a rank whose cores copy (join.h); it has no streams and events then */
     int device;
     unsigned resets; /* of the device when they were made */
     dma_arena_t *arena;
@@ -37,12 +38,14 @@ typedef struct dma_slots {
     dma_gpu_event_t *event[DMA_SLOTS_STREAMS][DMA_SLOTS]; /* by slot */
 } dma_slots_t;
 
-/* Gets slots in the arena of the communicator, of DMA_SLOTS_MOST bytes or what there is room for, at least `least`; or NULL. */
+/* Gets slots in the arena of the communicator, of DMA_SLOTS_MOST bytes or what there is room for, at least `least`; or NULL.
+ * `rt` NULL: no device copies. */
 dma_slots_t *dma_slots_get(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, uint64_t least);
 /* The call has ended. Waits for copies that are in progress after an error. */
 void dma_slots_put(dma_proc_t *proc, dma_slots_t *slots);
-/* The communicator ends: frees idle slots in an arena of its own. */
+/* The communicator ends: frees idle slots in an arena of its own; and those that no device uses. */
 void dma_slots_leave(dma_comm_t *comm);
+void dma_slots_trim_host(dma_proc_t *proc);
 
 /* With the device lock. */
 void dma_slots_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "device/write.h"
 
 /* Copies between shapes inside host memory. */
 static void copy_rects(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
@@ -256,7 +257,7 @@ dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason)
     struct dma_device_call *d = task->device;
     dma_status_t status = DMA_OK;
 
-    if (d->by_link) {
+    if (d->by_link || d->joins) {
         d->phase = DEVICE_ON_HOST; /* the cores use the buffers where they are */
         return DMA_OK;
     }

@@ -54,7 +54,7 @@ static const bool two_threads = true;
 /* The engine has the copies of the oldest call. */
 static verdict_t judge_running(const dma_comm_t *comm, const dma_task_t *task)
 {
-    const dma_gpu_engine_t *engine = comm->device->device->engine;
+    const dma_gpu_engine_t *engine = comm->device->device ? comm->device->device->engine : NULL;
     bool needs_cpu = engine && engine->needs_cpu && engine->needs_cpu(&task->run);
 
     return task->next || needs_cpu ? POLL : DONE;

@@ -27,6 +27,7 @@
 #include <sys/mman.h>
 
 #include "device/device.h"
+#include "device/write.h"
 
 #define SLOT     ((uint64_t)1 << 20)
 #define LONG_ROW (SLOT / 4)

@@ -53,7 +53,7 @@ static inline void dma_entry_take_ack(dma_window_t *w, int peer, const dma_desc_
 /* Do both ranks make the same call? DMA_ERR_MISMATCH: different operations. DMA_ERR_TRUNCATE: different sizes. */
 static inline dma_status_t dma_entry_compare(uint64_t sign, uint64_t peers_sign)
 {
-    uint64_t differ = (sign ^ peers_sign) & ~(DMA_SIGN_DEVICE | DMA_SIGN_REFUSED);
+    uint64_t differ = (sign ^ peers_sign) & ~DMA_SIGN_FLAGS;
 
     return !differ ? DMA_OK : differ >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
 }

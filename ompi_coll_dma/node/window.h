@@ -263,10 +263,24 @@ static inline dma_pair_line_t *dma_window_pair(const dma_window_t *w, int writer
  * descriptors. */
 #define DMA_SIGN_REFUSED (UINT64_C(1) << 62)
 
-/* Added to the operation in bits 56 to 61 of `sign`: above all values of dma_coll_t, below the flags. */
-#define DMA_SIGN_IN_PLACE 16
+/* In `sign`, with DEVICE: the writer's buffers are in host memory, and cores may use them where they are. With JOINS it is memory
+ * that no device copies, and the writer takes part in a call by slots (device/join.c). With LINK the writer's device copies it. */
+#define DMA_SIGN_JOINS (UINT64_C(1) << 61)
+#define DMA_SIGN_LINK  (UINT64_C(1) << 60)
 
-/* The signature of a call: operation and bytes in one word. Except for the two flags above, the call is in error
+/* All of them: ranks that make the same call may differ in these. */
+#define DMA_SIGN_FLAGS (DMA_SIGN_DEVICE | DMA_SIGN_REFUSED | DMA_SIGN_JOINS | DMA_SIGN_LINK)
+
+/* Does a rank with this sign have device memory? */
+static inline bool dma_sign_has_device(uint64_t sign)
+{
+    return (sign & (DMA_SIGN_DEVICE | DMA_SIGN_JOINS | DMA_SIGN_LINK)) == DMA_SIGN_DEVICE;
+}
+
+/* Added to the operation in bits 56 to 59 of `sign`: above all values of dma_coll_t, below the flags. */
+#define DMA_SIGN_IN_PLACE 8
+
+/* The signature of a call: operation and bytes in one word. Except for the flags above, the call is in error
  * unless it is equal on all ranks. In an all-to-all either all ranks are in place or none. */
 static inline uint64_t dma_sign(dma_coll_t coll, bool in_place, uint64_t bytes)
 {

@@ -19,6 +19,7 @@ unit_tests += \
 	test/unit/test_device_ipc \
 	test/unit/test_device_links \
 	test/unit/test_device_mapped \
+	test/unit/test_device_mixed \
 	test/unit/test_device_persistent \
 	test/unit/test_device_pieces \
 	test/unit/test_device_reset \

@@ -173,6 +173,7 @@ static __attribute__((noinline)) dma_status_t wait_entry_slow(dma_run_t *run, in
     if (!(d->sign & DMA_SIGN_DEVICE)) {
         return DMA_OK;
     }
+    run->beside_device = run->beside_device || dma_sign_has_device(d->sign);
     /* acquire: the payload is read after the word that announces it */
     return reached(atomic_load_explicit(&d->second_entry, memory_order_acquire), run->seq) ? DMA_OK : DMA_AGAIN;
 }

@@ -1,0 +1,85 @@
+/* Calls in host memory that join those of ranks with device memory: see join.h. */
+#include "device/join.h"
+
+#include <stdlib.h>
+
+#include "core/resolve.h"
+#include "device/device.h"
+#include "node/entry.h"
+
+/* Bytes of the largest block of a side. */
+static uint64_t largest_block(const dma_side_t *side, int blocks)
+{
+    uint64_t most = 0;
+
+    for (int b = 0; b < (side->counts ? blocks : 1); b++) {
+        uint64_t bytes = (uint64_t)dma_side_count(side, b) * side->size;
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
+/* Would slots be worth their votes? Another rank may see that differently, and joins or not. */
+static bool is_large(const dma_comm_t *comm, const dma_call_t *call)
+{
+    return largest_block(&call->recv, comm->nranks) >= DEVICE_SLOTS_FROM ||
+           (!call->in_place &&
+            largest_block(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks) >= DEVICE_SLOTS_FROM);
+}
+
+dma_status_t dma_device_join(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
+{
+    struct dma_device_call *d;
+    dma_status_t status;
+
+    if (comm->nranks == 1 || comm->route->uses_device_memory || !is_large(comm, call)) {
+        return DMA_UNSUPPORTED;
+    }
+    if ((status = dma_task_arrays(comm, task)) != DMA_OK) {
+        return status;
+    }
+    if (!(d = calloc(1, sizeof(*d)))) {
+        return DMA_ERR_NOMEM;
+    }
+    d->joins = true;
+    d->device = -1;
+    task->device = d;
+    task->memory = &dma_device_memory;
+    task->route = &dma_route_device;
+    return dma_task_resolve(comm, task, call);
+}
+
+dma_status_t dma_device_enter_joined(dma_comm_t *comm, dma_task_t *task)
+{
+    if (!dma_device_comm_of_host(comm)) {
+        return DMA_ERR_NOMEM;
+    }
+    task->device->slots_why = DMA_REASON_joined;
+    dma_device_publish_slots(comm, task);
+    dma_entry_publish(&comm->window, task->run.seq,
+                      task->run.sign | DMA_SIGN_DEVICE | DMA_SIGN_JOINS | dma_comm_sign_flags(comm), 0);
+    dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
+    return DMA_OK;
+}
+
+void dma_census_add(dma_census_t *census, uint64_t sign)
+{
+    census->all = census->all && (sign & DMA_SIGN_DEVICE);
+    census->joined = census->joined || (sign & DMA_SIGN_JOINS);
+    census->devices = census->devices || dma_sign_has_device(sign);
+}
+
+void dma_device_note_census(dma_comm_t *comm, const dma_task_t *task, const dma_census_t *census)
+{
+    unsigned joins = atomic_load_explicit(&comm->joins, memory_order_relaxed);
+
+    if (!task->device->joins) {
+        return;
+    }
+    if (census->devices) {
+        dma_comm_expect_device(comm);
+    } else if (joins) {
+        atomic_store_explicit(&comm->joins, joins - 1, memory_order_relaxed);
+    }
+}
