@@ -91,6 +91,7 @@ DMA_REASON(COMM, staged_peer, "another rank has no device memory that an engine 
 DMA_REASON(COMM, staged_shapes, "an engine does not copy between shapes", STAGED)
 DMA_REASON(COMM, staged_vote, "a rank could not open memory, or bind its engine", STAGED)
 DMA_REASON(COMM, staged_aside, "the call is done by messages", STAGED)
+DMA_REASON(COMM, staged_room, "there is no scratch memory to pack the rows of a datatype", STAGED)
 DMA_REASON(COMM, staged_devices, "the buffers are on two devices", STAGED)
 DMA_REASON(COMM, staged_relay, "there is no pinned memory", STAGED)
 #undef STAGED

@@ -35,6 +35,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "device/slot_copies.h"
 
 #define LAG 2
 
@@ -52,12 +53,6 @@ enum {
 
 /* ---- sizes ---- */
 
-/* Blocks in a slot. */
-static uint64_t slot_blocks(const dma_comm_t *comm, const dma_task_t *task)
-{
-    return dma_coll_gathers(task->coll) ? 1 : (uint64_t)comm->nranks - 1;
-}
-
 static uint64_t round_up(uint64_t bytes)
 {
     return (bytes + PIECE_UNIT - 1) / PIECE_UNIT * PIECE_UNIT;
@@ -66,15 +61,7 @@ static uint64_t round_up(uint64_t bytes)
 /* The largest pieces for which slots have room. */
 static uint64_t piece_of(const dma_comm_t *comm, const dma_task_t *task, uint64_t bytes)
 {
-    return bytes / DMA_SLOTS / slot_blocks(comm, task) / PIECE_UNIT * PIECE_UNIT;
-}
-
-/* How many bytes of a block belong to a piece. */
-static uint64_t part(const dma_device_by_slots_t *p, uint64_t bytes, uint64_t piece)
-{
-    uint64_t skip = piece * p->bytes, left = bytes > skip ? bytes - skip : 0;
-
-    return left < p->bytes ? left : p->bytes;
+    return bytes / DMA_SLOTS / dma_slot_blocks(comm, task) / PIECE_UNIT * PIECE_UNIT;
 }
 
 static uint64_t largest_received(const dma_comm_t *comm, const dma_task_t *task)
@@ -89,15 +76,9 @@ static uint64_t largest_received(const dma_comm_t *comm, const dma_task_t *task)
     return most;
 }
 
-/* Are the sides contiguous? Blocks with a shape or an irregular datatype are packed in host memory. */
-static bool is_contiguous(const struct dma_device_call *d)
-{
-    return !d->send_shape.row && !d->recv_shape.row && !d->send_type && !d->recv_type;
-}
-
 bool dma_device_can_use_slots(const dma_comm_t *comm, const dma_task_t *task)
 {
-    return comm->nranks > 1 && !task->device->by_link && is_contiguous(task->device) &&
+    return comm->nranks > 1 && !task->device->by_link && dma_slots_can_copy(task) &&
            largest_received(comm, task) >= DEVICE_SLOTS_FROM;
 }
 
@@ -138,11 +119,12 @@ static bool get_slots(dma_comm_t *comm, const dma_task_t *task)
     dma_device_by_slots_t *p = &comm->device->by_slots;
     dma_device_record_t *record = dma_window_record(&comm->window, comm->rank, task->run.seq);
     char *arena = dma_arena_base(comm->window.arena);
+    uint64_t piece;
 
-    if (!is_contiguous(d)) {
+    if (!dma_slots_can_copy(task)) {
         return false;
     }
-    p->memory = dma_slots_get(comm, d->rt, d->device, PIECE_LEAST * DMA_SLOTS * slot_blocks(comm, task));
+    p->memory = dma_slots_get(comm, d->rt, d->device, PIECE_LEAST * DMA_SLOTS * dma_slot_blocks(comm, task));
     if (!p->memory) {
         return false;
     }
@@ -152,7 +134,12 @@ static bool get_slots(dma_comm_t *comm, const dma_task_t *task)
     }
     record->slots_at = (uint64_t)(p->memory->memory - arena);
     record->slots_bytes = p->memory->bytes;
-    return true;
+    if (!dma_slots_needs_room(task)) {
+        return true;
+    }
+    piece = dma_slots_get_room(comm, task, piece_of(comm, task, p->memory->bytes));
+    record->slots_bytes = piece * DMA_SLOTS * dma_slot_blocks(comm, task);
+    return piece >= PIECE_LEAST;
 }
 
 dma_status_t dma_device_begin_slots(dma_comm_t *comm, dma_task_t *task, dma_reason_t why)
@@ -204,82 +191,6 @@ static bool view_peers(const dma_comm_t *comm, const dma_task_t *task)
     return true;
 }
 
-/* ---- copies; in scope ---- */
-
-static dma_status_t copy(const dma_task_t *task, int stream, bool on_device, char *to, const char *from, uint64_t bytes)
-{
-    const dma_slots_t *s = task->comm->device->by_slots.memory;
-
-    if (!on_device) {
-        memcpy(to, from, bytes);
-        return DMA_OK;
-    }
-    return s->rt->copy_async(s->stream[stream], (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
-}
-
-/* Where piece `piece` of what `owner` sends to `reader` is. */
-static char *slot_of(const dma_comm_t *comm, const dma_task_t *task, int owner, int reader, uint64_t piece)
-{
-    const dma_device_by_slots_t *p = &comm->device->by_slots;
-    uint64_t at = dma_coll_gathers(task->coll) ? 0 : (uint64_t)((reader - owner - 1 + comm->nranks) % comm->nranks);
-
-    return p->slots[owner] + (piece % DMA_SLOTS * slot_blocks(comm, task) + at) * p->bytes;
-}
-
-/* Starts the copies of a piece into the own slot. */
-static dma_status_t fill(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
-{
-    const struct dma_device_call *d = task->device;
-    const dma_device_by_slots_t *p = &comm->device->by_slots;
-    bool gathers = dma_coll_gathers(task->coll), on_device = (task->in_place ? d->recv_on : d->send_on) || d->by_link;
-    dma_status_t status = DMA_OK;
-
-    for (int k = 1; status == DMA_OK && k < (gathers ? 2 : comm->nranks); k++) {
-        int r = (comm->rank + k) % comm->nranks;
-        uint64_t block = gathers ? 0 : (uint64_t)r;
-        uint64_t bytes = part(p, dma_blocks_bytes(&task->run.send, block), piece);
-
-        if (bytes) {
-            status = copy(task, DMA_SLOTS_OUT, on_device, slot_of(comm, task, comm->rank, r, piece),
-                          dma_blocks_addr(&task->run.send, block) + piece * p->bytes, bytes);
-        }
-    }
-    return status;
-}
-
-/* Starts the copies of a piece out of the slots of all peers. */
-static dma_status_t take(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
-{
-    const dma_device_by_slots_t *p = &comm->device->by_slots;
-    dma_status_t status = DMA_OK;
-
-    for (int k = 1; status == DMA_OK && k < comm->nranks; k++) {
-        int r = (comm->rank + k) % comm->nranks;
-        uint64_t bytes = part(p, dma_blocks_bytes(&task->run.recv, (uint64_t)r), piece);
-
-        if (bytes) {
-            status = copy(task, DMA_SLOTS_IN, task->device->recv_on || task->device->by_link,
-                          dma_blocks_addr(&task->run.recv, (uint64_t)r) + piece * p->bytes,
-                          slot_of(comm, task, r, comm->rank, piece), bytes);
-        }
-    }
-    return status;
-}
-
-/* The own block goes straight to its place, in front of the first piece. */
-static dma_status_t copy_own_block(const dma_comm_t *comm, const dma_task_t *task)
-{
-    const struct dma_device_call *d = task->device;
-    uint64_t rank = (uint64_t)comm->rank, from = dma_coll_gathers(task->coll) ? 0 : rank;
-    uint64_t bytes = dma_blocks_bytes(&task->run.send, from);
-
-    if (task->in_place || !bytes) {
-        return DMA_OK;
-    }
-    return copy(task, DMA_SLOTS_IN, d->send_on || d->recv_on || d->by_link, dma_blocks_addr(&task->run.recv, rank),
-                dma_blocks_addr(&task->run.send, from), bytes);
-}
-
 /* ---- the run ---- */
 
 /* Without a device nothing is to be entered. */
@@ -325,7 +236,7 @@ static dma_status_t count_ended(const dma_slots_t *s, int stream, uint64_t *ende
 }
 
 /* Fills slots that all peers have read. */
-static dma_status_t advance_fills(const dma_comm_t *comm, const dma_task_t *task)
+static dma_status_t advance_fills(dma_comm_t *comm, const dma_task_t *task)
 {
     dma_device_by_slots_t *p = &comm->device->by_slots;
     const dma_slots_t *s = p->memory;
@@ -333,7 +244,7 @@ static dma_status_t advance_fills(const dma_comm_t *comm, const dma_task_t *task
 
     while (status == DMA_OK && p->started < p->count &&
            (p->started < DMA_SLOTS || voted(comm, p->started - DMA_SLOTS + LAG))) {
-        status = fill(comm, task, p->started);
+        status = dma_slots_fill(comm, task, p->started);
         if (status == DMA_OK) {
             status = mark(s, DMA_SLOTS_OUT, p->started);
         }
@@ -350,7 +261,7 @@ static dma_status_t advance_reads(const dma_comm_t *comm, const dma_task_t *task
     dma_status_t status = DMA_OK;
 
     while (status == DMA_OK && p->taken < p->count && voted(comm, p->taken)) {
-        status = take(comm, task, p->taken);
+        status = dma_slots_take(comm, task, p->taken);
         if (status == DMA_OK) {
             status = mark(s, DMA_SLOTS_IN, p->taken);
         }
@@ -391,7 +302,7 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
     dma_comm_count(comm, DMA_COUNT_calls_slots);
     dma_comm_note_reason(comm, d->slots_why);
     if ((status = enter_scope(d, &scope)) == DMA_OK) {
-        status = copy_own_block(comm, task);
+        status = dma_slots_copy_own(comm, task);
         leave_scope(d, &scope);
     }
     return status;
@@ -463,9 +374,10 @@ void dma_device_end_slots(dma_comm_t *comm)
     dma_device_by_slots_t *p = &comm->device->by_slots;
 
     if (p->memory) {
-        dma_slots_put(comm->proc, p->memory);
+        dma_slots_put(comm->proc, p->memory); /* waits for copies that use the room */
         p->memory = NULL;
     }
+    dma_slots_put_room(comm);
 }
 
 uint64_t dma_device_slots_position(const struct dma_device_comm *dc)

@@ -250,7 +250,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return dma_device_enter_joined(comm, task) == DMA_OK ? DMA_OK
                                                              : dma_device_run_on_host(comm, task, false, call->why);
     }
-    if (!call->served) {
+    if (!call->served && !(call->rows && dma_device_can_use_slots(comm, task))) {
         return dma_device_run_on_host(comm, task, false, call->why);
     }
     /* A communicator uses one device, that of its first call. Others' memory is replaced by memory of that one. */
@@ -258,7 +258,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
                          comm->device && comm->device->device ? comm->device->device->ordinal : call->device, &why);
     if (dc) {
         dma_device_check_export(comm, call); /* once more: this may be the communicator's first call */
-        why = prepare_buffers(comm, task);
+        why = call->served ? prepare_buffers(comm, task) : call->why;
     }
     if (why && (!dc || !dma_device_can_use_slots(comm, task))) {
         return begin_on_host(comm, task, why);

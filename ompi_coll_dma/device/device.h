@@ -11,6 +11,8 @@
  *     scratch.c       put device memory of ours (pool.h) in place of blocks that engines cannot use where they are
  *     pieces.c        the same, piece by piece, for calls that are larger than that memory
  *     by_slots.c      where engines cannot move the data between the ranks: through pinned memory that the ranks share
+ *     slot_copies.c   copy pieces of blocks into and out of that memory
+ *     gather.c        the same by the processor, for short rows that are sent
  *     copies.c        copy between the user's blocks and that memory
  *     typed.c         the same for blocks of irregular datatypes: their rows are packed inside the device
  *     call.c          run the GPU plan on the engine, or the host plan
@@ -81,6 +83,7 @@
 #define DMA_DEVICE_DEVICE_H
 
 #include "core/comm.h"
+#include "device/gather.h"
 #include "device/pins.h"
 #include "device/pool.h"
 #include "device/slots.h"
@@ -140,6 +143,7 @@ struct dma_device_call {
     int home_device;                 /* of the buffers, if `device` is that of their scratch memory */
     bool served;                     /* an engine could carry it out; else it is relayed, or staged from the start */
     dma_reason_t why;                /* it is staged from the start */
+    bool rows;                       /* none could, because of the datatypes; slots can */
     bool relayed;                    /* the route of the communicator uses device memory where it is */
     dma_reason_t slots_why;          /* it has published SLOTS, or goes by slots, for this reason; NONE: it does not */
     bool send_on, recv_on;           /* this side is device memory */
@@ -265,6 +269,10 @@ typedef struct dma_device_by_slots {
     uint64_t votes;          /* about pieces, by this rank */
     uint64_t started, ended; /* copies into the own slots, in pieces */
     uint64_t taken, read;    /* copies out of the slots of peers have started, have ended; in pieces */
+    bool gathers;            /* the processor packs what is sent: gather.c */
+    dma_gather_t gather;     /* then; else unused */
+    dma_scratch_t *room;     /* device memory for packed pieces, or NULL */
+    uint64_t room_bytes;     /* of it for each direction */
     char **slots;            /* by rank: where its slots are */
     dma_slots_view_t *views; /* by rank; they outlive the call */
 } dma_device_by_slots_t;

@@ -31,6 +31,7 @@ static bool is_large(const dma_comm_t *comm, const dma_call_t *call)
 dma_status_t dma_device_join(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)
 {
     struct dma_device_call *d;
+    dma_call_t ours = *call;
     dma_status_t status;
 
     if (comm->nranks == 1 || comm->route->uses_device_memory || !is_large(comm, call)) {
@@ -47,7 +48,8 @@ dma_status_t dma_device_join(dma_comm_t *comm, dma_task_t *task, const dma_call_
     task->device = d;
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;
-    return dma_task_resolve(comm, task, call);
+    ours.send.runtime = ours.recv.runtime = NULL; /* a call in host memory does not say */
+    return dma_task_resolve(comm, task, &ours);
 }
 
 dma_status_t dma_device_enter_joined(dma_comm_t *comm, dma_task_t *task)

@@ -7,6 +7,8 @@ core_sources += \
 	ompi_coll_dma/device/comm.c \
 	ompi_coll_dma/device/copies.c \
 	ompi_coll_dma/device/device.h \
+	ompi_coll_dma/device/gather.c \
+	ompi_coll_dma/device/gather.h \
 	ompi_coll_dma/device/join.c \
 	ompi_coll_dma/device/join.h \
 	ompi_coll_dma/device/scratch.c \
@@ -23,6 +25,8 @@ core_sources += \
 	ompi_coll_dma/device/resolve.c \
 	ompi_coll_dma/device/route.c \
 	ompi_coll_dma/device/shape.c \
+	ompi_coll_dma/device/slot_copies.c \
+	ompi_coll_dma/device/slot_copies.h \
 	ompi_coll_dma/device/slots.c \
 	ompi_coll_dma/device/slots.h \
 	ompi_coll_dma/device/stage.c \

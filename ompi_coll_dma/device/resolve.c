@@ -4,8 +4,9 @@
  * An engine can if the sides are dense, have a shape (gpu/shape.h), or have an irregular datatype with long rows, which
  * scratch memory on the device makes contiguous (typed.c). It uses them where they are if the receive buffer
  * lies in one allocation that other processes can open, and the send buffer is memory of the same device. Else scratch
- * memory of the device replaces them (scratch.c). Any other call with device memory is staged: packed into host memory
- * before the call and unpacked after it.
+ * memory of the device replaces them (scratch.c). Large calls with other datatypes go by slots, where their rows are packed piece
+ * by piece (slot_copies.c). Any other call with device memory is staged: packed into host memory before the call and unpacked
+ * after it.
  *
  * Large calls in pinned or managed memory are calls with device memory, too, if both sides are such memory: the device copies
  * them to scratch memory and back at the speed of its link, in pieces. Nothing is copied before all ranks have entered, so a
@@ -187,6 +188,7 @@ typedef struct sides {
     bool send_typed, recv_typed;     /* has an irregular datatype, and the rows are long */
     int device;                      /* whose engine moves them */
     bool served;                     /* an engine could move them */
+    bool rows;                       /* none could; but slots can, row by row */
     dma_reason_t why;                /* it could not */
     dma_call_t call; /* the caller's, except that a side with a shape begins at the first byte of its data */
     dma_shape_t send_shape, recv_shape;
@@ -249,6 +251,21 @@ static bool goes_by_link(const dma_comm_t *comm, const sides_t *s, uint64_t rece
            (s->call.in_place || s->call.send.dense) && s->sends && is_linked(&s->recv) && is_linked(&s->send);
 }
 
+/* No engine can move the data because of their datatypes: can the device pack and unpack them row by row? */
+static void find_rows(const dma_comm_t *comm, sides_t *s)
+{
+    bool on_host = (!s->recv_on && !s->call.recv.dense) || (!s->send_on && !s->call.in_place && !s->call.send.dense);
+
+    if (s->why == DMA_REASON_staged_kind || on_host || comm->route->uses_device_memory || !comm->host->type_strips) {
+        return;
+    }
+    s->rows = true;
+    s->recv_typed = s->recv_on && !s->call.recv.dense;
+    s->send_typed = s->send_on && !s->call.in_place && !s->call.send.dense;
+    s->call.recv.dense = s->call.recv.dense || s->recv_typed;
+    s->call.send.dense = s->call.send.dense || s->send_typed;
+}
+
 static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
@@ -279,6 +296,9 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
         s.call = *call;
         s.send_shape = s.recv_shape = (dma_shape_t){0};
         s.send_typed = s.recv_typed = false;
+    }
+    if (!s.served && (s.recv_on || s.send_on)) {
+        find_rows(comm, &s);
     }
     return s;
 }
@@ -343,6 +363,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     sides_t s = inspect_sides(comm, call, rt);
     struct dma_device_call *d;
     dma_status_t status;
+    bool foreign; /* sides in device memory are packed before the call */
 
     if (!s.recv_on && !s.send_on && !s.by_link) {
         return DMA_UNSUPPORTED;
@@ -361,6 +382,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     d->send_shape = s.send_shape;
     d->recv_shape = s.recv_shape;
     d->served = s.served;
+    d->rows = s.rows;
     keep_types(d, &s, call);
     if (is_relayed(comm, call, &s)) {
         d->relayed = true;
@@ -368,16 +390,17 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
         s.call = *call;
     }
     d->why = s.why;
-    d->phase = d->served || d->relayed ? DEVICE_ENTER : DEVICE_ON_HOST;
+    foreign = !d->served && !d->relayed && !d->rows;
+    d->phase = foreign ? DEVICE_ON_HOST : DEVICE_ENTER;
     task->device = d;
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;
     if ((status = dma_device_sync_stream(comm, rt, d->device)) != DMA_OK) {
         return status;
     }
-    s.call.recv.runtime = s.recv_on && !d->served && !d->relayed ? rt : NULL;
+    s.call.recv.runtime = s.recv_on && foreign ? rt : NULL;
     s.call.recv.device = s.recv.device;
-    s.call.send.runtime = s.send_on && !d->served && !d->relayed ? rt : NULL;
+    s.call.send.runtime = s.send_on && foreign ? rt : NULL;
     s.call.send.device = s.send.device;
     return dma_task_resolve(comm, task, &s.call);
 }

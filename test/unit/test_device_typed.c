@@ -3,6 +3,7 @@
  * byte between the rows is written. With ranks, devices and engines that are threads.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,10 +15,11 @@
 
 #define SIZE       24000 /* of an element of any type */
 #define MOST_RANKS 4
-#define MOST_COUNT 3
-#define BEFORE     16384   /* bytes of a buffer in front of its address */
-#define ROOM       1200000 /* of a buffer */
+#define BEFORE     16384 /* bytes of a buffer in front of its address */
 #define CALLS      32
+
+static int least = 0, range = 3; /* elements in a block */
+static size_t room = 1200000;    /* bytes of a buffer */
 
 /* ---- datatypes ---- */
 
@@ -37,12 +39,12 @@ static const strips_t types[] = {
     /* many rows, and one more */
     {.extent = 48001, .ub = 47520, .n = 2, .strips = {{0, 0, 2048, 10, 4096, 2048}, {44000, 20480, 3520, 1, 0, 0}}},
     /* elements within each other */
-    {.extent = 12400, .ub = 412000, .n = 2, .strips = {{0, 0, 12000, 1, 0, 0}, {400000, 12000, 12000, 1, 0, 0}}},
+    {.extent = 12400, .ub = 712000, .n = 2, .strips = {{0, 0, 12000, 1, 0, 0}, {700000, 12000, 12000, 1, 0, 0}}},
     /* rows that touch the next */
     {.extent = 32000, .ub = 28000, .n = 2, .strips = {{0, 0, 4000, 3, 4000, 4000}, {16000, 12000, 12000, 1, 0, 0}}},
     /* regular: a shape, except where blocks are exchanged in place */
     {.extent = 36001, .ub = 30000, .n = 1, .strips = {{0, 0, 6000, 4, 8000, 6000}}, .regular = true},
-    /* short rows: through the host */
+    /* short rows: the processor packs them */
     {.extent = 44000, .ub = 41880, .n = 2, .strips = {{0, 0, 240, 50, 400, 240}, {24000, 12000, 240, 50, 360, 240}}},
 };
 
@@ -79,17 +81,17 @@ static int elements(const typed_t *c, int from, int to)
     int low = from < to ? from : to, high = from < to ? to : from;
     uint64_t of = gathers ? (uint64_t)from : (uint64_t)(c->call.in_place ? low * 8 + high : from * 8 + to);
 
-    return is_v(c) ? (int)(mix(c->tag * 64 + of) >> 40) % MOST_COUNT : 1 + (int)(mix(c->tag) >> 40) % MOST_COUNT;
+    return least + (is_v(c) ? (int)(mix(c->tag * 64 + of) >> 40) % range : 1 + (int)(mix(c->tag) >> 40) % range);
 }
 
-static char *take(rank_t *r, bool long_rows)
+static char *take(rank_t *r, bool on_device)
 {
     static const dma_gpu_kind_t kinds[] = {DMA_GPU_DEVICE_PLAIN, DMA_GPU_DEVICE_PLAIN, DMA_GPU_DEVICE_FINE,
                                            DMA_GPU_HOST_PINNED};
     char *memory;
 
     pthread_mutex_lock(&lock);
-    memory = fake_gpu_alloc(kinds[threads_random(r, long_rows ? 3 : 4)], r->rank, BEFORE + ROOM);
+    memory = fake_gpu_alloc(kinds[threads_random(r, on_device ? 3 : 4)], r->rank, BEFORE + room);
     pthread_mutex_unlock(&lock);
     return memory;
 }
@@ -146,7 +148,7 @@ static void place_recv(rank_t *r, typed_t *c)
 
     place(r, c, false, c->counts, c->displs);
     c->call.recv = side_of(c, c->recv, c->type, c->counts, c->displs, is_v(c));
-    memset(c->recv, 0xee, BEFORE + ROOM);
+    memset(c->recv, 0xee, BEFORE + room);
     for (int b = 0; b < r->n; b++) {
         for (int i = 0; !(kept && b == r->rank) && i < c->counts[b] * SIZE; i++) {
             c->received[BEFORE + c->displs[b] * c->type->extent + strips_where(c->type, SIZE, (size_t)i)] = 1;
@@ -155,11 +157,11 @@ static void place_recv(rank_t *r, typed_t *c)
             put(c, c->recv, c->type, c->displs[b], r->rank, b);
         }
     }
-    memcpy(c->want, c->recv, BEFORE + ROOM);
+    memcpy(c->want, c->recv, BEFORE + room);
     for (int b = 0; b < r->n; b++) {
         put(c, c->want, c->type, c->displs[b], b, r->rank);
     }
-    fake_gpu_watch(c->recv, BEFORE + ROOM, c->written);
+    fake_gpu_watch(c->recv, BEFORE + room, c->written);
 }
 
 static void place_send(rank_t *r, typed_t *c)
@@ -168,7 +170,7 @@ static void place_send(rank_t *r, typed_t *c)
 
     place(r, c, true, c->send_counts, c->send_displs);
     c->call.send = side_of(c, c->send, c->send_type, c->send_counts, c->send_displs, is_v(c) && !gathers);
-    memset(c->send, 0xdd, BEFORE + ROOM);
+    memset(c->send, 0xdd, BEFORE + room);
     if (gathers) {
         put(c, c->send, c->send_type, 0, r->rank, 0);
     }
@@ -178,7 +180,7 @@ static void place_send(rank_t *r, typed_t *c)
 }
 
 /* The number says what all ranks agree about; the rest is a rank's own. */
-static typed_t *make(rank_t *r, uint64_t number, bool long_rows)
+static typed_t *make_on(rank_t *r, uint64_t number, bool long_rows, bool on_device)
 {
     typed_t *c = calloc(1, sizeof(*c));
 
@@ -187,19 +189,24 @@ static typed_t *make(rank_t *r, uint64_t number, bool long_rows)
     c->call.in_place = mix(number) >> 60 & 1;
     c->type = &types[threads_random(r, long_rows ? LONG_TYPES : TYPES)];
     c->send_type = &types[threads_random(r, long_rows ? LONG_TYPES : TYPES)];
-    c->recv = take(r, long_rows);
-    c->send = take(r, long_rows);
-    c->want = malloc(BEFORE + ROOM);
-    c->received = calloc(1, BEFORE + ROOM);
-    c->written = calloc(1, BEFORE + ROOM);
+    c->recv = take(r, on_device);
+    c->send = take(r, on_device);
+    c->want = malloc(BEFORE + room);
+    c->received = calloc(1, BEFORE + room);
+    c->written = calloc(1, BEFORE + room);
     place_recv(r, c);
     place_send(r, c);
     return c;
 }
 
+static typed_t *make(rank_t *r, uint64_t number, bool long_rows)
+{
+    return make_on(r, number, long_rows, long_rows);
+}
+
 static void check(rank_t *r, const typed_t *c)
 {
-    for (size_t i = 0; i < BEFORE + ROOM; i++) {
+    for (size_t i = 0; i < BEFORE + room; i++) {
         must(r, c->recv[i] == c->want[i], "call %lu, types %d and %d, operation %d%s: byte %zd is wrong", c->tag,
              (int)(c->send_type - types), (int)(c->type - types), c->call.coll, c->call.in_place ? " in place" : "",
              (ptrdiff_t)i - BEFORE);
@@ -284,6 +291,130 @@ START_TEST(any_rows)
 }
 END_TEST
 
+/* ---- by slots ---- */
+
+static void large_blocks(void)
+{
+    least = 11; /* 264000 bytes */
+    room = 4000000;
+}
+
+/* Any rows, as calls of several forms and kinds of memory draw them; the argument: in device memory alone. */
+static void calls_by_slots(rank_t *r)
+{
+    const bool *on_devices = r->job->arg;
+    dma_host_t host = strips_host();
+    uint64_t by_slots, staged;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    r->comms[0]->host = &host;
+    for (uint64_t i = 1; i <= CALLS / 4; i++) {
+        typed_t *c = make_on(r, i, false, *on_devices);
+        dma_status_t status = dma_comm_run(r->comms[0], &c->call);
+
+        must(r, status == DMA_OK, "call %lu: %s", i, dma_comm_reason(r->comms[0]));
+        check(r, c);
+        threads_barrier(r);
+        drop(c);
+    }
+    by_slots = call_counted(r, DMA_COUNT_calls_slots);
+    staged = call_counted(r, DMA_COUNT_calls_staged);
+    must(r, !*on_devices || by_slots == CALLS / 4, "%lu calls by slots, %lu staged", by_slots, staged);
+    must(r, call_counted(r, DMA_COUNT_pinned_most) <= r->proc->params.pinned_bytes, "%lu bytes pinned",
+         call_counted(r, DMA_COUNT_pinned_most));
+    /* a writer without pinned memory takes 1 MiB in any case (write.c) */
+    must(r, call_counted(r, DMA_COUNT_scratch_most) <= r->proc->params.scratch_bytes + (1 << 20), "%lu bytes",
+         call_counted(r, DMA_COUNT_scratch_most));
+    r->comms[0]->host = &threads_host;
+}
+
+static void calls_any(rank_t *r)
+{
+    dma_host_t host = strips_host();
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    r->comms[0]->host = &host;
+    for (uint64_t i = 1; i <= CALLS / 4; i++) {
+        typed_t *c = make_on(r, i, false, true);
+
+        must(r, dma_comm_run(r->comms[0], &c->call) == DMA_OK, "call %lu: %s", i, dma_comm_reason(r->comms[0]));
+        check(r, c);
+        threads_barrier(r);
+        drop(c);
+    }
+    must(r, call_counted(r, DMA_COUNT_calls_slots) && call_runs(r->comms[0]), "%lu by slots, %u by engines",
+         call_counted(r, DMA_COUNT_calls_slots), call_runs(r->comms[0]));
+    must(r, call_counted(r, DMA_COUNT_calls_slots) == call_counted(r, DMA_COUNT_calls_staged), "%lu staged otherwise",
+         call_counted(r, DMA_COUNT_calls_staged) - call_counted(r, DMA_COUNT_calls_slots));
+    r->comms[0]->host = &threads_host;
+}
+
+/* With little pinned memory the processor packs nothing; with little scratch memory pieces are small. */
+START_TEST(rows_by_slots)
+{
+    static const uint64_t pinned[] = {64 << 20, 1 << 20, 200 << 10, 64 << 20};
+    static const uint64_t scratch[] = {64 << 20, 64 << 20, 100 << 10, 100 << 10};
+    bool on_devices = _i < 4;
+    job_t job;
+
+    large_blocks();
+    call_streams_late(_i % 2 ? 20 : 0);
+    job = call_job_without_engine(3, calls_by_slots, &on_devices);
+    job.params.pinned_bytes = pinned[_i % 4];
+    job.params.scratch_bytes = scratch[_i % 4];
+    job.params.arena_bytes = 16 << 20;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
+/* An engine serves the other ranks: irregular datatypes of one, exchanges in place. */
+START_TEST(rows_by_slots_beside_engines)
+{
+    bool on_devices = true;
+    job_t job;
+
+    large_blocks();
+    job = call_job(3, calls_any, NULL);
+    job.arg = &on_devices;
+    job.own_counters = true;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
+/* Without scratch memory rows cannot be packed piece by piece. */
+static void calls_without_room(rank_t *r)
+{
+    dma_host_t host = strips_host();
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    r->comms[0]->host = &host;
+    for (uint64_t i = 1; i <= 4; i++) {
+        typed_t *c = make_on(r, i, false, true);
+
+        must(r, dma_comm_run(r->comms[0], &c->call) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+        check(r, c);
+        threads_barrier(r);
+        drop(c);
+    }
+    r->comms[0]->host = &threads_host;
+}
+
+START_TEST(rows_without_scratch_memory)
+{
+    job_t job;
+
+    large_blocks();
+    job = call_job(3, calls_without_room, NULL);
+    job.params.scratch_bytes = 0;
+    snprintf(job.params.engine, sizeof(job.params.engine), "none");
+    call_run_job(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_room), 0);
+    ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_slots), 0);
+}
+END_TEST
+
 /* The device has no room for the rows: everything goes through host memory. */
 static void no_room(rank_t *r)
 {
@@ -327,9 +458,9 @@ static void rows_together(rank_t *r)
     r->comms[0]->host = &host;
     c.recv = take(r, true);
     c.send = take(r, true);
-    c.want = malloc(BEFORE + ROOM);
-    c.received = calloc(1, BEFORE + ROOM);
-    c.written = calloc(1, BEFORE + ROOM);
+    c.want = malloc(BEFORE + room);
+    c.received = calloc(1, BEFORE + room);
+    c.written = calloc(1, BEFORE + room);
     place_recv(r, &c);
     place_send(r, &c);
     threads_barrier(r);
@@ -370,6 +501,9 @@ int main(void)
     unit_loop(suite, long_rows_are_the_engines, 2, MOST_RANKS + 1, 120);
     unit_loop(suite, rows_in_pieces, 2, MOST_RANKS + 1, 120);
     unit_loop(suite, any_rows, 2, MOST_RANKS + 1, 120);
+    unit_loop(suite, rows_by_slots, 0, 8, 120);
+    unit_test(suite, rows_by_slots_beside_engines, 120);
+    unit_test(suite, rows_without_scratch_memory, 60);
     unit_test(suite, without_room_through_the_host, 60);
     unit_test(suite, rows_cost_few_copies, 30);
     return unit_main(suite);
