@@ -1,7 +1,7 @@
 /*
  * How much memory beside the user's buffers a process holds for collectives in device memory, and how much it may hold.
  *
- *     DEVICE    scratch memory, temporary memory of engines        at most coll_dma_scratch_bytes
+ *     DEVICE    scratch memory, memory of engines                  at most coll_dma_scratch_bytes
  *     PINNED    host memory that is registered with the runtime    at most coll_dma_pinned_bytes
  *               for copies
  *

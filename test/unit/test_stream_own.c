@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "dma/clock.h"
 #include "engine/stream/self_copy.h"
+#include "engine/stream/unit.h"
 #include "libstream.h"
 #include "libunit.h"
 
@@ -324,6 +325,38 @@ START_TEST(probes_end_the_echo)
 }
 END_TEST
 
+/* The memory of probes is counted. Where the bound leaves none, there is no probe until some has been given back. */
+START_TEST(probes_are_counted)
+{
+    dma_counters_t counters = DMA_COUNTERS_INIT;
+    dma_budget_t budget;
+    dma_gpu_config_t config = {.rt = stream_machine(0), .own_copy = "auto", .counters = &counters, .budget = &budget};
+    char why[DMA_GPU_WHY_BYTES];
+    dma_stream_unit_t *unit;
+    dma_gpu_unit_t *handle;
+    dma_gpu_scope_t scope;
+
+    dma_budget_init(&budget, &counters, 600, 0);
+    ck_assert_int_eq(dma_stream_open(&config, &handle, why), DMA_OK);
+    unit = (dma_stream_unit_t *)handle;
+    ck_assert_int_eq(config.rt->enter(0, &scope), DMA_OK);
+    ck_assert(dma_budget_take(&budget, DMA_BUDGET_DEVICE, 100));
+    ck_assert_uint_eq(dma_stream_probe_begin(unit), 0);
+    ck_assert_uint_eq(fake_gpu_calls("alloc"), 0);
+    dma_budget_give(&budget, DMA_BUDGET_DEVICE, 100);
+    if (_i) {
+        fake_gpu_fail("alloc", 0, DMA_ERR_NOMEM);
+    }
+    ck_assert_uint_eq(dma_stream_probe_begin(unit) != 0, !_i);
+    ck_assert_uint_eq(dma_counters_read(&counters, DMA_COUNT_scratch_held, NULL), _i ? 0 : 512);
+    ck_assert_uint_eq(fake_gpu_given(0), _i ? 0 : 512);
+    config.rt->leave(&scope);
+    dma_stream_close(handle);
+    ck_assert_uint_eq(dma_counters_read(&counters, DMA_COUNT_scratch_held, NULL), 0);
+    fake_gpu_stop();
+}
+END_TEST
+
 /* Streams that are late at random: echoes, probes and copies in turn, with right data. */
 static void probed_body(rank_t *r)
 {
@@ -399,6 +432,7 @@ int main(void)
     unit_test(suite, late_exchanges_take_to_the_links, 20);
     unit_test(suite, echo_while_copies_are_late, 10);
     unit_test(suite, probes_end_the_echo, 10);
+    unit_loop(suite, probes_are_counted, 0, 2, 10);
     unit_loop(suite, probes_beside_echoes, 0, 3, 60);
     return unit_main(suite);
 }

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#define PROBE_BYTES 256
+#define PROBE_BYTES UINT64_C(256) /* of a copy; memory has room for both of its sides */
 
 static void destroy_streams(dma_stream_unit_t *unit)
 {
@@ -90,7 +90,7 @@ void dma_stream_close(dma_gpu_unit_t *handle)
         }
         unit->rt->leave(&scope);
     }
-    dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, unit->temp_bytes);
+    dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, unit->temp_bytes + (unit->probe.memory ? 2 * PROBE_BYTES : 0));
     pthread_mutex_destroy(&unit->lock);
     free(unit);
 }
@@ -125,6 +125,7 @@ static bool make_probe(dma_stream_unit_t *unit)
     dma_stream_probe_t *probe = &unit->probe;
 
     if (!probe->memory && unit->rt->alloc(2 * PROBE_BYTES, &probe->memory) != DMA_OK) {
+        dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, 2 * PROBE_BYTES);
         probe->memory = 0;
         return false;
     }
@@ -156,6 +157,9 @@ uint64_t dma_stream_probe_begin(dma_stream_unit_t *unit)
 
     if (probe->broken || !dma_stream_probe_ended(unit, probe->number)) {
         return 0;
+    }
+    if (!probe->memory && !dma_budget_take(unit->budget, DMA_BUDGET_DEVICE, 2 * PROBE_BYTES)) {
+        return 0; /* later, if calls have given memory back by then */
     }
     probe->out = make_probe(unit) &&
                  unit->rt->copy_async(stream, probe->memory, probe->memory + PROBE_BYTES, PROBE_BYTES) == DMA_OK &&
