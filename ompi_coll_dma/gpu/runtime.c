@@ -54,13 +54,46 @@ dma_status_t dma_gpu_fail(dma_status_t status, const char *format, ...)
     return status;
 }
 
-/* May this loaded library be the one that is wanted? Its file can have another version, or more, in its name than its soname. */
-static int is_similar(struct dl_phdr_info *info, size_t size, void *soname)
+/* The soname of a loaded library; NULL: it has none. */
+static const char *soname_of(const struct dl_phdr_info *info)
 {
-    const char *wanted = soname, *slash = strrchr(info->dlpi_name, '/');
+    const ElfW(Dyn) *entry = NULL;
+    uintptr_t strings = 0, soname = 0;
+    bool named = false;
+
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
+            entry = (const ElfW(Dyn) *)((uintptr_t)info->dlpi_addr + (uintptr_t)info->dlpi_phdr[i].p_vaddr);
+        }
+    }
+    for (; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_STRTAB) {
+            strings = (uintptr_t)entry->d_un.d_ptr;
+        } else if (entry->d_tag == DT_SONAME) {
+            soname = (uintptr_t)entry->d_un.d_val;
+            named = true;
+        }
+    }
+    /* The loader replaces offsets by addresses, where it may write. */
+    strings += strings < (uintptr_t)info->dlpi_addr ? (uintptr_t)info->dlpi_addr : 0;
+    return named && strings ? (const char *)(strings + soname) : NULL;
+}
+
+/* Does a name begin like the soname that is wanted? Another version may follow, or more. */
+static bool begins_like(const char *name, const char *wanted)
+{
+    return !strncmp(name, wanted, strcspn(wanted, "."));
+}
+
+/* May this loaded library be the one that is wanted? Its file can have another name than its soname: a link to a version, a copy
+ * that an application brings along. dlopen finds it by its soname. */
+static int is_similar(struct dl_phdr_info *info, size_t size, void *wanted)
+{
+    const char *slash = strrchr(info->dlpi_name, '/'), *soname;
 
     (void)size;
-    return !strncmp(slash ? slash + 1 : info->dlpi_name, wanted, strcspn(wanted, "."));
+    return begins_like(slash ? slash + 1 : info->dlpi_name, wanted) ||
+           ((soname = soname_of(info)) && begins_like(soname, wanted));
 }
 
 /* For a library that is not loaded, dlopen would look into all folders: a third of a millisecond for all names of runtimes. */

@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "libunit.h"
 
@@ -23,6 +25,20 @@ void *vendor_load(const char *name, fake_driver_t **driver)
         ck_assert_ptr_nonnull(*driver);
     }
     return library;
+}
+
+void vendor_load_copy(const char *name, const char *copy)
+{
+    char folder[] = "/tmp/dma-XXXXXX", path[64], command[4400];
+
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/%s", folder, copy);
+    snprintf(command, sizeof(command), "cp '%s/%s' '%s'", DMA_TEST_LIBRARIES, name, path);
+    ck_assert_int_eq(system(command), 0);
+    vendor_is_loading = true;
+    ck_assert_ptr_nonnull(dlopen(path, RTLD_NOW | RTLD_LOCAL));
+    vendor_is_loading = false;
+    ck_assert_int_eq(unlink(path) | rmdir(folder), 0);
 }
 
 const dma_gpu_runtime_t *vendor_cuda(fake_driver_t **driver)

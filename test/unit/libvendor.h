@@ -12,6 +12,8 @@
  * tests that replace dlopen. */
 extern _Thread_local bool vendor_is_loading;
 void *vendor_load(const char *name, fake_driver_t **driver);
+/* Loads a copy of it whose file has another name. */
+void vendor_load_copy(const char *name, const char *copy);
 
 /* Loads the libraries of a vendor, and finds the table that is made from them. */
 const dma_gpu_runtime_t *vendor_cuda(fake_driver_t **driver);

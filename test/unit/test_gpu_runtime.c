@@ -79,6 +79,14 @@ START_TEST(kept_loaded_once_found)
 }
 END_TEST
 
+/* The file of a library can have any name: its soname counts. */
+START_TEST(a_file_of_another_name)
+{
+    vendor_load_copy("libcuda.so.1", "driver");
+    ck_assert_ptr_nonnull(dma_gpu_runtime_loaded());
+}
+END_TEST
+
 START_TEST(too_old_a_driver_is_none)
 {
     fake_driver_t *driver;
@@ -558,6 +566,7 @@ int main(void)
 
     unit_test(suite, looked_for_only_when_a_library_was_loaded, 10);
     unit_test(suite, kept_loaded_once_found, 10);
+    unit_test(suite, a_file_of_another_name, 10);
     unit_test(suite, too_old_a_driver_is_none, 10);
     unit_test(suite, a_missing_call_is_named, 10);
     unit_test(suite, hip_counts_from_rocr_on, 10);
