@@ -2,9 +2,10 @@
  * Blocks of irregular datatypes, packed into and unpacked from scratch memory on the device.
  *
  * The host services list the strips of an element: rows of equal length at a regular distance. A strip is one strided copy, or
- * each of its rows is one strided copy of that row of all elements, whichever makes fewer copies (as in write.c). A row that is
- * alone is one copy. Nothing waits for the copies here: they are on the stream of the scratch memory. Of a
- * call in pieces, any part of a block can be copied: rows are cut at its ends.
+ * each of its rows is one strided copy of that row of all elements, whichever makes fewer copies (as in write.c). Rows that are alone
+ * are put together where they touch, or are equally long and equally far apart: an indexed datatype often has runs of such rows.
+ * Any other row is one copy. Nothing waits for the copies here: they are on the stream of the scratch memory. Of a call in pieces,
+ * any part of a block can be copied: rows are cut at its ends.
  *
  * A copy inside a device costs about 1.2 us on an H200, however small. So datatypes whose rows are short on average are packed
  * in host memory instead (stage.c). A batch of copies (copy_batch) costs 3.8 us for each row there, because the copy engines
@@ -39,19 +40,44 @@ typedef struct rows {
     const dma_gpu_runtime_t *rt;
     dma_gpu_stream_t *stream;
     const dma_side_t *side;
-    uint64_t first, end;      /* of the bytes to copy */
-    uint64_t at;              /* where the user has element 0 */
-    uint64_t packed;          /* where byte `first` is packed */
-    bool packs;               /* from the user's memory to packed; else back */
-    uint64_t dst, src, bytes; /* a row that has not been started: the next one may continue it */
+    uint64_t first, end; /* of the bytes to copy */
+    uint64_t at;         /* where the user has element 0 */
+    uint64_t packed;     /* where byte `first` is packed */
+    bool packs;          /* from the user's memory to packed; else back */
+    dma_rect_t open;     /* rows that have not been started: the next one may continue them; 0 rows: none */
 } rows_t;
 
 static dma_status_t flush(rows_t *r)
 {
-    dma_status_t status = r->bytes ? r->rt->copy_async(r->stream, r->dst, r->src, r->bytes) : DMA_OK;
+    dma_status_t status = r->open.rows ? dma_gpu_copy_rect(r->rt, r->stream, &r->open) : DMA_OK;
 
-    r->bytes = 0;
+    r->open.rows = 0;
     return status;
+}
+
+/* Does the row continue those that have not been started? It touches the only one of them, or it is as far behind the last one as that
+ * is behind the one before, on both sides. */
+static bool continue_rows(dma_rect_t *open, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    uint64_t dst_step = dst - open->dst, src_step = src - open->src;
+
+    if (open->rows == 1 && dst_step == open->row_bytes && src_step == open->row_bytes) {
+        open->row_bytes += bytes;
+        return true;
+    }
+    if (!open->rows || bytes != open->row_bytes) {
+        return false;
+    }
+    if (open->rows == 1 && dst_step >= bytes && dst_step <= DMA_GPU_MAX_PITCH && src_step >= bytes &&
+        src_step <= DMA_GPU_MAX_PITCH) {
+        open->dst_pitch = dst_step;
+        open->src_pitch = src_step;
+    } else if (open->rows == 1 || dst_step != open->rows * open->dst_pitch ||
+               src_step != open->rows * open->src_pitch) {
+        return false;
+    }
+    open->rows++;
+    return true;
 }
 
 /* Copies the part of a row that lies between `first` and `end`. `byte`: the number of its first byte. */
@@ -67,14 +93,11 @@ static dma_status_t copy_row(rows_t *r, uint64_t at, uint64_t byte, uint64_t byt
     at += low - byte;
     dst = r->packs ? packed : at;
     src = r->packs ? at : packed;
-    if (r->bytes && r->dst + r->bytes == dst && r->src + r->bytes == src) {
-        r->bytes += high - low;
+    if (continue_rows(&r->open, dst, src, high - low)) {
         return DMA_OK;
     }
     status = flush(r);
-    r->dst = dst;
-    r->src = src;
-    r->bytes = high - low;
+    r->open = (dma_rect_t){.dst = dst, .src = src, .row_bytes = high - low, .rows = 1};
     return status;
 }
 
