@@ -20,11 +20,17 @@ transports=(*_tl)
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# facts SOURCE OBJECT: lines "defines|static|uses SOURCE SYMBOL KIND" with KIND function or data
+# facts OBJECT...: lines "defines|static|uses SOURCE SYMBOL KIND" with KIND function or data. The objects are named relative to
+# the build. One nm reads them all, because a start of it takes longer than the reading.
 facts() {
-    nm "$2" | awk -v source="$1" '
+    nm -A "$@" | awk '
         {
             type = $(NF - 1); name = $NF
+            source = $1
+            sub(/:.*/, "", source)
+            sub(/\.libs\//, "", source)
+            sub(/mca_coll_dma_la-/, "", source)
+            sub(/o$/, "c", source)
             sub(/\.(constprop|isra|part|cold|lto_priv).*/, "", name)
         }
         name ~ /^(\.|_\.stapsdt|_GLOBAL_OFFSET_TABLE_)/ || name ~ /\.[0-9]+$/ { next }
@@ -36,16 +42,14 @@ facts() {
 
 # All objects of the component. A build may still have those of removed sources.
 all_facts() {
-    local object source found=0
-    for object in $(cd "$build" && find ompi_coll_dma "${transports[@]}" -path '*/.libs/*.o' | sort); do
+    local object source objects=()
+    while read -r object; do
         source=${object/.libs\//}
         source=${source/mca_coll_dma_la-/}
-        source=${source%.o}.c
-        [ -e "$source" ] || continue
-        facts "$source" "$build/$object"
-        found=$((found + 1))
-    done
-    [ $found -gt 50 ] || { echo "there are only $found objects in $build: make" >&2 && return 1; }
+        [ ! -e "${source%.o}.c" ] || objects+=("$object")
+    done < <(cd "$build" && find ompi_coll_dma "${transports[@]}" -path '*/.libs/*.o' | sort)
+    [ ${#objects[@]} -gt 50 ] || { echo "there are only ${#objects[@]} objects in $build: make" >&2 && return 1; }
+    (cd "$build" && facts "${objects[@]}")
 }
 
 # exceptions KIND: the words after it in the list of exceptions
@@ -200,8 +204,8 @@ count_static() {
 seeded() {
     mkdir -p "$work/$(dirname "$1")"
     printf '%s\n' "$2" >"$work/$1"
-    ${CC:-cc} -c -o "$work/seed.o" "$work/$1" || return 1
-    { cat "$work/facts" && facts "$1" "$work/seed.o"; } >"$work/seeded"
+    ${CC:-cc} -c -o "$work/${1%.c}.o" "$work/$1" || return 1
+    { cat "$work/facts" && (cd "$work" && facts "${1%.c}.o"); } >"$work/seeded"
 }
 
 # notices PATTERN CMD...: CMD fails, and prints a line with this pattern
