@@ -2,6 +2,7 @@
 extra_files += \
 	test/chrome_trace.py \
 	test/data \
+	test/json_ask.py \
 	test/json_schema.py \
 	test/lib.sh \
 	test/mutate_trace.py \
