@@ -1,5 +1,5 @@
 /*
- * Prints what coll/dma reports about each call by events of MPI_T (Open MPI 6.0): a table of predicted and real times by
+ * Prints what coll/dma reports about each call by events of MPI_T (MPI 4; Open MPI 6.0): a table of predicted and real times by
  * operation and variant, and the cost of listening. A power manager would lower the clock of the cores at the begin of a
  * long call, and raise it at its end: the two listeners are the places where it would do so. Exits with 77 if MPI has no
  * events, and with 1 if events are missing or wrong.
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#if OMPI_MAJOR_VERSION >= 6
+#if MPI_VERSION >= 4
 enum { CALLS = 20, VARIANTS = 32, OPERATIONS = 4 };
 
 /* The elements of both events, in their order. */

@@ -21,7 +21,7 @@ static double seconds = 3;
 static size_t bytes = 4 << 20;
 static int rank, manages, percent = 60;
 
-#if OMPI_MAJOR_VERSION >= 6
+#if MPI_VERSION >= 4
 /* The elements of both events, in their order. */
 typedef struct call {
     unsigned long long communicator, sequence, bytes, predicted_ns, ns;
@@ -61,11 +61,11 @@ static void window(const char *name, char *mine, char *all)
     for (int more = 1; more; calls++) {
         double begun = MPI_Wtime();
 
-        if (OMPI_MAJOR_VERSION < 6 && manages) {
+        if (MPI_VERSION < 4 && manages) {
             call_begins((unsigned)calls + 1, last * 1e6);
         }
         MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
-        if (OMPI_MAJOR_VERSION < 6 && manages) {
+        if (MPI_VERSION < 4 && manages) {
             call_ends((unsigned)calls + 1);
         }
         last = MPI_Wtime() - begun;
@@ -110,7 +110,7 @@ int main(int argc, char **argv)
     memory = calloc((size_t)ranks + 1, bytes);
     if (manages) {
         pthread_create(&thread, NULL, manage_caps, NULL);
-#if OMPI_MAJOR_VERSION >= 6
+#if MPI_VERSION >= 4
         listen_to("ompi.coll_dma_call_begin", &manages);
         listen_to("ompi.coll_dma_call_end", NULL);
 #endif
