@@ -147,6 +147,12 @@ no_early_grep() {
     ! scripts | xargs grep -nE '[^|]\|[[:space:]]+grep( -[A-Za-z]+)* -[A-Za-z]*q'
 }
 
+# stderr has no buffer. A line that several calls write mixes with those of other ranks, and a test does not find its text. In
+# libthreads.c a lock keeps others out.
+whole_lines() {
+    ! grep -rnE 'vfprintf\(stderr|fputc\(.*, stderr\)' --include='*.[ch]' "${folders[@]}" | grep -v '^test/unit/libthreads\.c:'
+}
+
 shell_scripts() {
     scripts | xargs -P "$(nproc)" -n 8 shellcheck -x
 }
@@ -177,6 +183,7 @@ ok './check runs every test script' checked
 ok 'links in documents lead somewhere' linked
 ok 'documents that are mentioned are there' mentioned
 ok 'no pipe ends in a grep that does not read it all' no_early_grep
+ok 'lines of stderr are written at once' whole_lines
 if command -v shellcheck >/dev/null; then
     ok 'shellcheck has no complaint' shell_scripts
 else

@@ -26,11 +26,12 @@ static uint32_t gpus;
 
 _Noreturn void raw_fail(const char *format, ...)
 {
+    char text[512];
     va_list args;
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s\n", text); /* one write: lines of several ranks must not mix */
     exit(1);
 }
 

@@ -34,16 +34,16 @@ double proc_now(void)
 
 void proc_must(proc_t *p, int line, bool good, const char *format, ...)
 {
+    char text[1024];
     va_list args;
 
     if (good) {
         return;
     }
-    fprintf(stderr, "rank %d, line %d: ", p->rank, line);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "rank %d, line %d: %s\n", p->rank, line, text); /* one write: lines of several ranks must not mix */
     _exit(1);
 }
 

@@ -40,13 +40,13 @@ static struct {
 
 void fake_misuse(const char *format, ...)
 {
+    char text[512];
     va_list args;
 
-    fputs("fake GPU: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "fake GPU: %s\n", text); /* one write: lines of several threads must not mix */
     abort();
 }
 

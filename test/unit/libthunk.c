@@ -48,13 +48,13 @@ static struct {
 static void misuse(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 static void misuse(const char *format, ...)
 {
+    char text[512];
     va_list args;
 
-    fputs("thunk: ", stderr);
     va_start(args, format);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof(text), format, args);
     va_end(args);
-    fputc('\n', stderr);
+    fprintf(stderr, "thunk: %s\n", text); /* one write: lines of several threads must not mix */
     abort();
 }
 
