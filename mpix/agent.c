@@ -9,7 +9,13 @@
 #include "queue.h"
 
 /* The thread yields its core after each turn. After PATIENCE turns without progress it sleeps instead. */
-enum { PATIENCE = 2000, NAP_NS = 50 * 1000, LOOK_AT_STREAM_NS = 100 * 1000 * 1000, WATCH_NS = 5 * 1000 * 1000 };
+enum {
+    PATIENCE = 2000,
+    WATCH_TURNS = 100,
+    NAP_NS = 50 * 1000,
+    LOOK_AT_STREAM_NS = 100 * 1000 * 1000,
+    WATCH_NS = 5 * 1000 * 1000
+};
 
 static struct {
     pthread_mutex_t lock;
@@ -216,18 +222,26 @@ static void set_deadline(struct timespec *deadline, long ns)
     deadline->tv_nsec %= 1000000000;
 }
 
-/* Nothing is left to do. Progress of MPI finds ranks that have failed, and lets streams go on that wait for them. */
+/* Progress of MPI finds ranks that have failed, and lets streams go on that wait for them. */
+static void watch(void)
+{
+    int flag;
+
+    mpix_in_stream_push_on();
+    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+}
+
+/* Nothing is left to do, except perhaps to watch. */
 static void rest(void)
 {
     struct timespec deadline;
-    int flag;
 
     if (agent.watched == 0) {
         pthread_cond_wait(&agent.work, &agent.lock);
         return;
     }
     pthread_mutex_unlock(&agent.lock);
-    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    watch();
     set_deadline(&deadline, WATCH_NS);
     pthread_mutex_lock(&agent.lock);
     if (agent.unfinished == 0 && !agent.ending) {
@@ -238,6 +252,7 @@ static void rest(void)
 static void *thread_main(void *unused)
 {
     int idle = 0;
+    bool watched;
 
     (void)unused;
     pthread_mutex_lock(&agent.lock);
@@ -248,7 +263,11 @@ static void *thread_main(void *unused)
             continue;
         }
         idle = turn(true) ? 0 : idle + 1;
+        watched = agent.watched > 0 && idle % WATCH_TURNS == WATCH_TURNS - 1;
         pthread_mutex_unlock(&agent.lock);
+        if (watched) {
+            watch();
+        }
         if (idle < PATIENCE) {
             sched_yield();
         } else {

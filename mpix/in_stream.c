@@ -1,9 +1,10 @@
 /* Starts that the stream of a queue makes by itself; see in_stream.h. */
-#include "in_stream.h"
+#include "queue.h"
 
 #include <dlfcn.h>
 #include <link.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +46,17 @@ static bool is_allowed(void)
     return text && !strcmp(text, "1");
 }
 
+static const dma_in_stream_t *_Atomic found_component;
+
+void mpix_in_stream_push_on(void)
+{
+    const dma_in_stream_t *component = atomic_load_explicit(&found_component, memory_order_acquire);
+
+    if (component) {
+        component->push_on();
+    }
+}
+
 #define NOT_ITSELF "the stream of a queue does not make its starts itself"
 
 void mpix_in_stream_open(mpix_in_stream_t *s, const mpix_stream_t *stream)
@@ -67,6 +79,8 @@ void mpix_in_stream_open(mpix_in_stream_t *s, const mpix_stream_t *stream)
     if (why) {
         s->component = NULL;
         mpix_tell(NOT_ITSELF, why);
+    } else {
+        atomic_store_explicit(&found_component, s->component, memory_order_release);
     }
 }
 
@@ -95,9 +109,59 @@ static bool make_room(mpix_list_t *list)
     return grown != NULL;
 }
 
-int mpix_in_stream_start(mpix_in_stream_t *s, MPI_Request request, bool *served)
+/* Between two looks at a stream. Progress of MPI finds ranks that have failed. */
+static void turn(const mpix_in_stream_t *s)
 {
-    bool first;
+    int flag;
+
+    s->component->push_on();
+    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    mpix_agent_turn();
+    sched_yield();
+}
+
+/* False: the stream has failed. */
+static bool wait_for_room(mpix_in_stream_t *s, const mpix_stream_t *stream)
+{
+    while (s->nrecent == MPIX_RECENT || s->ahead > MPIX_MOST_AHEAD) {
+        const mpix_recent_t *oldest = &s->recent[s->oldest];
+
+        if (s->component->has_begun(oldest->request, oldest->started.number)) {
+            s->ahead -= oldest->started.operations;
+            s->oldest = (s->oldest + 1) % MPIX_RECENT;
+            s->nrecent--;
+        } else if (mpix_stream_progress(stream) == MPIX_STREAM_FAILED) {
+            return false;
+        } else {
+            turn(s);
+        }
+    }
+    return true;
+}
+
+static void note_start(mpix_in_stream_t *s, MPI_Request request, const dma_in_stream_started_t *started)
+{
+    s->since.at[s->since.n++] = request;
+    if (started->first) {
+        s->all.at[s->all.n++] = request;
+    }
+    s->recent[(s->oldest + s->nrecent++) % MPIX_RECENT] = (mpix_recent_t){request, *started};
+    s->ahead += started->operations;
+}
+
+/* The component cannot make this start. If the stream has earlier ones of the request, they have to end first. */
+static int leave_to_host(mpix_in_stream_t *s, const mpix_stream_t *stream, bool first)
+{
+    if (!s->told) {
+        s->told = true;
+        mpix_tell(NOT_ITSELF, "coll/dma cannot do that for some request (coll_dma_reason_in_stream_*)");
+    }
+    return first ? MPI_SUCCESS : mpix_in_stream_finish(s, stream);
+}
+
+int mpix_in_stream_start(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_Request request, bool *served)
+{
+    dma_in_stream_started_t started = {.first = true};
 
     *served = false;
     if (!s->component) {
@@ -106,25 +170,22 @@ int mpix_in_stream_start(mpix_in_stream_t *s, MPI_Request request, bool *served)
     if (!make_room(&s->since) || !make_room(&s->all)) {
         return MPI_ERR_NO_MEM;
     }
-    switch (s->component->start(&s->stream, request, &first)) {
+    if (!wait_for_room(s, stream)) {
+        return MPI_ERR_OTHER;
+    }
+    switch (s->component->start(&s->stream, request, &started)) {
     case DMA_IN_STREAM_ACTIVE:
         return MPI_ERR_REQUEST;
     case DMA_IN_STREAM_FAILED:
+        s->touched = true;
         return MPI_ERR_OTHER;
     case DMA_IN_STREAM_UNSERVED:
-        if (!s->told) {
-            s->told = true;
-            mpix_tell(NOT_ITSELF, "coll/dma cannot do that for some request (coll_dma_reason_in_stream_*)");
-        }
-        return MPI_SUCCESS;
+        return leave_to_host(s, stream, started.first);
     case DMA_IN_STREAM_DONE:
         break;
     }
     *served = true;
-    s->since.at[s->since.n++] = request;
-    if (first) {
-        s->all.at[s->all.n++] = request;
-    }
+    note_start(s, request, &started);
     return MPI_SUCCESS;
 }
 
@@ -148,12 +209,7 @@ bool mpix_in_stream_settle(mpix_in_stream_t *s, const mpix_stream_t *stream)
     mpix_progress_t state;
 
     while ((state = mpix_stream_progress(stream)) == MPIX_STREAM_BUSY) {
-        int complete;
-
-        for (int i = 0; i < s->all.n; i++) {
-            (void)MPI_Request_get_status(s->all.at[i], &complete, MPI_STATUS_IGNORE); /* makes progress */
-        }
-        sched_yield();
+        turn(s);
     }
     return state == MPIX_STREAM_DONE;
 }
@@ -163,7 +219,7 @@ int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream)
     int code;
     bool good;
 
-    if (s->all.n == 0) {
+    if (s->all.n == 0 && !s->touched) {
         return MPI_SUCCESS;
     }
     code = mpix_in_stream_waitall(s);
@@ -174,5 +230,7 @@ int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream)
         }
     }
     s->all.n = 0;
+    s->nrecent = s->ahead = 0;
+    s->touched = false;
     return code;
 }

@@ -6,6 +6,10 @@
  * coll/dma is loaded. coll/dma decides for each start whether it can be made so; the others take the way of queue.h. On each rank,
  * all starts of a queue take effect in the order of the calls, whichever way they take.
  *
+ * A connection of the device has room for about a thousand operations. A call of the runtime that fills it waits, and progress of MPI
+ * may be what it waits for. So a start waits here first until the stream has no more than MPIX_MOST_AHEAD operations of such starts
+ * ahead of it.
+ *
  * A request whose starts the stream has is active until MPIX_Queue_wait. If a rank fails, progress of MPI finds it, and lets the
  * stream go on. So whoever waits for the stream here makes calls of MPI, and so does the library's thread now and then.
  */
@@ -24,12 +28,23 @@ typedef struct mpix_list {
     int n, room;
 } mpix_list_t;
 
+enum { MPIX_RECENT = 128, MPIX_MOST_AHEAD = 400 };
+
+/* A start that the stream has not reached, as far as is known. */
+typedef struct mpix_recent {
+    MPI_Request request;
+    dma_in_stream_started_t started;
+} mpix_recent_t;
+
 typedef struct mpix_in_stream {
     const dma_in_stream_t *component; /* NULL: it is not used */
     dma_app_stream_t stream;
     mpix_list_t since; /* started since the last waitall */
     mpix_list_t all;   /* whose starts the stream has */
-    bool told;         /* the user knows that the host waits for some starts */
+    mpix_recent_t recent[MPIX_RECENT];
+    unsigned oldest, nrecent, ahead; /* of `recent`; ahead: their operations */
+    bool touched;                    /* a start has failed, and the stream may have a part of it */
+    bool told;                       /* the user knows that the host waits for some starts */
 } mpix_in_stream_t;
 
 void mpix_in_stream_open(mpix_in_stream_t *s, const mpix_stream_t *stream);
@@ -37,12 +52,14 @@ void mpix_in_stream_open(mpix_in_stream_t *s, const mpix_stream_t *stream);
 void mpix_in_stream_close(mpix_in_stream_t *s);
 
 /* *served: the stream has the start. Else it has to be made in another way. Returns an MPI error class. */
-int mpix_in_stream_start(mpix_in_stream_t *s, MPI_Request request, bool *served);
+int mpix_in_stream_start(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_Request request, bool *served);
 /* Later work of the stream waits for these starts. */
 int mpix_in_stream_waitall(mpix_in_stream_t *s);
+/* The component's: streams do not wait for requests that have failed. Nothing if it has not been found. */
+void mpix_in_stream_push_on(void);
 /* Waits until the stream has done everything that was put into it. False: it has failed. */
 bool mpix_in_stream_settle(mpix_in_stream_t *s, const mpix_stream_t *stream);
-/* Does that, and makes all requests inactive. */
+/* Waits until the stream has done everything, and makes all requests inactive. */
 int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream);
 
 #endif

@@ -49,21 +49,33 @@ int MPIX_Queue_init(MPIX_Queue *queue, int type, void *stream)
     return MPI_SUCCESS;
 }
 
+/* `was`: the stream had starts before. */
+static void note_watched(MPIX_Queue queue, bool was)
+{
+    bool is = queue->in_stream.all.n > 0;
+
+    if (is != was) {
+        mpix_agent_watch(is);
+    }
+}
+
 void mpix_queue_complete(MPIX_Queue queue)
 {
+    uint64_t number;
     bool watched;
 
     pthread_mutex_lock(&queue->order);
     watched = queue->in_stream.all.n > 0;
     mpix_agent_keep_error(queue, mpix_in_stream_finish(&queue->in_stream, &queue->stream));
-    if (watched) {
-        mpix_agent_watch(false);
-    }
+    note_watched(queue, watched);
+    number = queue->number;
     pthread_mutex_unlock(&queue->order);
     mpix_agent_drain(queue);
     pthread_mutex_lock(&queue->order);
-    queue->nsince = 0;
-    queue->listed = false;
+    if (queue->number == number && queue->in_stream.since.n == 0) { /* no other thread has enqueued meanwhile */
+        queue->nsince = 0;
+        queue->listed = false;
+    }
     pthread_mutex_unlock(&queue->order);
 }
 
@@ -176,15 +188,13 @@ static int start_in_stream(MPIX_Queue queue, mpix_operation_t *operation)
     int left = 0, code = MPI_SUCCESS;
 
     for (int i = 0; i < operation->count && code == MPI_SUCCESS; i++) {
-        code = mpix_in_stream_start(in_stream, operation->requests[i], &served);
+        code = mpix_in_stream_start(in_stream, &queue->stream, operation->requests[i], &served);
         if (!served) {
             operation->requests[left++] = operation->requests[i];
         }
     }
     operation->count = operation->left = left;
-    if (!watched && in_stream->all.n > 0) {
-        mpix_agent_watch(true);
-    }
+    note_watched(queue, watched);
     return code;
 }
 
@@ -204,26 +214,31 @@ static int append(MPIX_Queue queue, mpix_operation_t *operation)
     return MPI_SUCCESS;
 }
 
-/* In this order, because the first three can fail: notes the requests, and enqueues in the stream; appends to the list what the
- * stream does not do by itself. *listed: it has the operation. */
+/* Notes the requests, gives the stream what it does by itself, and appends the rest to the list. *listed: there is a rest. */
 static int put(MPIX_Queue queue, mpix_operation_t *operation, bool *listed)
 {
-    int was = queue->nsince, code = note_requests(queue, operation->count, operation->requests);
+    int was = queue->nsince, code = note_requests(queue, operation->count, operation->requests), later;
 
     *listed = false;
     if (code != MPI_SUCCESS) {
         return code;
     }
-    code =
-        operation->kind == MPIX_START ? start_in_stream(queue, operation) : mpix_in_stream_waitall(&queue->in_stream);
-    if (code == MPI_SUCCESS && (operation->kind == MPIX_START ? operation->count > 0 : queue->listed)) {
-        code = append(queue, operation);
-        *listed = code == MPI_SUCCESS;
+    if (operation->kind == MPIX_START) {
+        code = start_in_stream(queue, operation);
+        *listed = code == MPI_SUCCESS && operation->count > 0;
+    } else {
+        code = mpix_in_stream_waitall(&queue->in_stream);
+        *listed = queue->listed || !queue->in_stream.component; /* also after an error: other starts are waited for */
     }
-    if (code != MPI_SUCCESS) {
-        queue->nsince = was;
-    } else if (operation->kind == MPIX_WAITALL) {
+    if (*listed) {
+        later = append(queue, operation);
+        *listed = later == MPI_SUCCESS;
+        code = code == MPI_SUCCESS ? later : code;
+    }
+    if (operation->kind == MPIX_WAITALL && code == MPI_SUCCESS) {
         queue->nsince = 0;
+    } else if (code != MPI_SUCCESS) {
+        queue->nsince = was;
     }
     return code;
 }
@@ -261,8 +276,23 @@ static int enqueue(MPIX_Queue queue, mpix_kind_t kind, int count, const MPI_Requ
     return code;
 }
 
+/* Could all of them be noted? Then none is noted yet. */
+static int check_requests(MPIX_Queue queue, int count, const MPI_Request requests[])
+{
+    int was, code;
+
+    pthread_mutex_lock(&queue->order);
+    was = queue->nsince;
+    code = note_requests(queue, count, requests);
+    queue->nsince = was;
+    pthread_mutex_unlock(&queue->order);
+    return code;
+}
+
 int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[])
 {
+    int code;
+
     if (!queue || (count > 0 && !requests)) {
         return MPI_ERR_ARG;
     }
@@ -274,7 +304,15 @@ int MPIX_Enqueue_startall(MPIX_Queue queue, int count, MPI_Request requests[])
             return MPI_ERR_REQUEST;
         }
     }
-    return count > 0 ? enqueue(queue, MPIX_START, count, requests) : MPI_SUCCESS;
+    if (!queue->in_stream.component) {
+        return count > 0 ? enqueue(queue, MPIX_START, count, requests) : MPI_SUCCESS;
+    }
+    /* One by one: the host may have to wait for the stream before one of them, and then those before it must be in the stream. */
+    code = check_requests(queue, count, requests);
+    for (int i = 0; i < count && code == MPI_SUCCESS; i++) {
+        code = enqueue(queue, MPIX_START, 1, &requests[i]);
+    }
+    return code;
 }
 
 int MPIX_Enqueue_start(MPIX_Queue queue, MPI_Request *request)

@@ -191,9 +191,14 @@ void dma_channel_prepare_next(dma_channel_t *channel);
  * other can be made. It ends as any other does. DMA_UNSUPPORTED: nothing has happened, and the channel can be started as usual.
  * After another error the channel has failed. `wait`: later work of the stream waits until the last start is complete. `end`: the
  * stream has done everything; or `broken`: it does not go on. */
-dma_status_t dma_channel_start_in_stream(dma_channel_t *channel, dma_app_stream_t *stream);
+dma_status_t dma_channel_start_in_stream(dma_channel_t *channel, dma_app_stream_t *stream,
+                                         dma_in_stream_started_t *started);
+/* Without a lock, before `end`: has the stream reached the start with this number? */
+bool dma_channel_has_begun_in_stream(const dma_channel_t *channel, uint32_t number);
 dma_status_t dma_channel_wait_in_stream(dma_channel_t *channel, dma_app_stream_t *stream);
 dma_status_t dma_channel_end_in_stream(dma_channel_t *channel, bool broken);
+/* Whoever waits for streams calls this again and again: those of channels that have failed do not wait for other ranks. */
+void dma_proc_push_streams_on(dma_proc_t *proc);
 /* The stream is not used any more. */
 void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream);
 /* Local. No start may be under way. */

@@ -40,16 +40,27 @@ typedef enum dma_in_stream_result {
     DMA_IN_STREAM_FAILED    /* the request has failed, or could not be started */
 } dma_in_stream_result_t;
 
+/* What `start` says of a start. */
+typedef struct dma_in_stream_started {
+    bool first;          /* the request was inactive before */
+    uint32_t number;     /* for has_begun */
+    unsigned operations; /* that have been put into the stream, with those of its wait; about */
+} dma_in_stream_started_t;
+
 /* One thread at a time may use a stream. */
 typedef struct dma_in_stream {
     uint64_t magic;
-    /* *first: the request was inactive before. */
-    dma_in_stream_result_t (*start)(dma_app_stream_t *stream, struct ompi_request_t *request, bool *first);
+    dma_in_stream_result_t (*start)(dma_app_stream_t *stream, struct ompi_request_t *request,
+                                    dma_in_stream_started_t *started);
+    /* Has the stream reached the start of this number? Before `end`. */
+    bool (*has_begun)(struct ompi_request_t *request, uint32_t number);
     /* Later work of the stream waits until the last start is complete. DONE or FAILED. */
     dma_in_stream_result_t (*wait)(dma_app_stream_t *stream, struct ompi_request_t *request);
-    /* The stream has done all of this; or `broken`: it has failed, and does not go on. The request is inactive again. DONE or
-     * FAILED. */
+    /* The stream has done everything of the request; or `broken`: the stream has failed, and does not go on. Afterwards the
+     * request is inactive. DONE or FAILED. */
     dma_in_stream_result_t (*end)(struct ompi_request_t *request, bool broken);
+    /* Whoever waits for a stream calls this again and again: a stream does not wait for requests that have failed. */
+    void (*push_on)(void);
     /* The stream is not used any more. */
     void (*forget)(dma_app_stream_t *stream);
 } dma_in_stream_t;

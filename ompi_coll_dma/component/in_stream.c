@@ -1,4 +1,6 @@
 /* What libmpix_dma finds of the component: starts in a stream of the application (dma/in_stream.h). */
+#include <sched.h>
+
 #include "request.h"
 
 /* The channel of a request; NULL: it is not one of this component, or moves no data. */
@@ -15,7 +17,8 @@ static dma_in_stream_result_t result_of(dma_status_t status)
 }
 
 /* The request is active before its start, because that may fail in another thread's progress. */
-static dma_in_stream_result_t start_first(dma_app_stream_t *stream, mca_coll_dma_request_t *request)
+static dma_in_stream_result_t start_first(dma_app_stream_t *stream, mca_coll_dma_request_t *request,
+                                          dma_in_stream_started_t *started)
 {
     ompi_request_t *super = &request->super.super;
     dma_in_stream_result_t result;
@@ -26,7 +29,7 @@ static dma_in_stream_result_t start_first(dma_app_stream_t *stream, mca_coll_dma
     super->req_status = ompi_status_empty;
     super->req_complete = REQUEST_PENDING;
     super->req_state = OMPI_REQUEST_ACTIVE;
-    result = result_of(dma_channel_start_in_stream(request->channel, stream));
+    result = result_of(dma_channel_start_in_stream(request->channel, stream, started));
     if (DMA_IN_STREAM_DONE == result) {
         request->in_stream = stream;
         mca_coll_dma_progress_update(true);
@@ -37,19 +40,20 @@ static dma_in_stream_result_t start_first(dma_app_stream_t *stream, mca_coll_dma
     return result;
 }
 
-static dma_in_stream_result_t start(dma_app_stream_t *stream, ompi_request_t *handle, bool *first)
+static dma_in_stream_result_t start(dma_app_stream_t *stream, ompi_request_t *handle, dma_in_stream_started_t *started)
 {
     mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)handle;
     dma_channel_t *channel = channel_of(handle);
 
-    *first = channel && !request->in_stream;
+    started->first = channel && !request->in_stream;
     if (!channel) {
         return DMA_IN_STREAM_UNSERVED;
     }
     if (request->in_stream && request->in_stream != stream) {
         return DMA_IN_STREAM_ACTIVE; /* nobody would know when both have done everything */
     }
-    return *first ? start_first(stream, request) : result_of(dma_channel_start_in_stream(channel, stream));
+    return started->first ? start_first(stream, request, started)
+                          : result_of(dma_channel_start_in_stream(channel, stream, started));
 }
 
 static dma_in_stream_result_t wait(dma_app_stream_t *stream, ompi_request_t *request)
@@ -57,16 +61,32 @@ static dma_in_stream_result_t wait(dma_app_stream_t *stream, ompi_request_t *req
     return result_of(dma_channel_wait_in_stream(channel_of(request), stream));
 }
 
+static bool has_begun(ompi_request_t *request, uint32_t number)
+{
+    return dma_channel_has_begun_in_stream(channel_of(request), number);
+}
+
+/* Nobody waits for the request in MPI. Another thread may be about to complete it, because it has failed; on a communicator of
+ * one rank nobody does. */
 static dma_in_stream_result_t end(ompi_request_t *request, bool broken)
 {
     dma_status_t status = dma_channel_end_in_stream(channel_of(request), broken);
 
-    /* Nobody waits for the request. On a communicator of one rank nothing has completed it. */
+    if (1 == ompi_comm_size(request->req_mpi_object.comm)) {
+        request->req_complete = REQUEST_COMPLETED;
+    }
+    while (!REQUEST_COMPLETE(request)) {
+        sched_yield();
+    }
     ((mca_coll_dma_request_t *)request)->in_stream = NULL;
-    request->req_complete = REQUEST_COMPLETED;
     request->req_state = OMPI_REQUEST_INACTIVE;
     mca_coll_dma_progress_update(true);
     return result_of(status);
+}
+
+static void push_on(void)
+{
+    dma_proc_push_streams_on(mca_coll_dma_component.proc);
 }
 
 static void forget(dma_app_stream_t *stream)
@@ -78,6 +98,8 @@ OMPI_DECLSPEC const dma_in_stream_t mca_coll_dma_in_stream = {
     .magic = DMA_IN_STREAM_MAGIC,
     .start = start,
     .wait = wait,
+    .has_begun = has_begun,
     .end = end,
+    .push_on = push_on,
     .forget = forget,
 };

@@ -161,7 +161,7 @@ static int request_free(ompi_request_t **handle)
 {
     mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)*handle;
 
-    if (!REQUEST_COMPLETE(*handle)) {
+    if (!REQUEST_COMPLETE(*handle) || request->in_stream) {
         return MPI_ERR_REQUEST;
     }
     if (request->channel) {

@@ -231,6 +231,9 @@ static dma_status_t start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
     if (comm->state == DMA_COMM_POISONED) {
         return comm->error;
     }
+    if (comm->parent->state == DMA_COMM_POISONED) {
+        return comm->parent->error;
+    }
     if (comm->state == DMA_COMM_READY && memory && !ch->resolved && comm->nranks == 1) {
         return memory->in_stream_alone(comm, &ch->call, ch->arrays, stream);
     }
@@ -247,14 +250,21 @@ static dma_status_t start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
     return status;
 }
 
-dma_status_t dma_channel_start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
+dma_status_t dma_channel_start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream, dma_in_stream_started_t *started)
 {
     dma_status_t status;
 
     dma_comm_lock(ch->comm);
     status = start_in_stream(ch, stream);
+    started->number = ch->task.run.epoch;
+    started->operations = 4 + 2 * (unsigned)ch->comm->nranks;
     dma_comm_unlock(ch->comm);
     return status;
+}
+
+bool dma_channel_has_begun_in_stream(const dma_channel_t *ch, uint32_t number)
+{
+    return ch->comm->nranks == 1 || ch->comm->proc->memory->in_stream_has_begun(ch->comm, number);
 }
 
 dma_status_t dma_channel_wait_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
@@ -290,9 +300,16 @@ dma_status_t dma_channel_end_in_stream(dma_channel_t *ch, bool broken)
     return status;
 }
 
+void dma_proc_push_streams_on(dma_proc_t *proc)
+{
+    if (proc && proc->memory) {
+        proc->memory->in_stream_push_on();
+    }
+}
+
 void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream)
 {
-    if (proc->memory) {
+    if (proc && proc->memory) {
         proc->memory->in_stream_forget(dma_proc_runtime(proc), stream);
     }
 }

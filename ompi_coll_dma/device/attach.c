@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "device/device.h"
+#include "device/in_stream.h"
 
 static size_t tables_bytes(int nranks)
 {
@@ -88,7 +89,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     } else {
         dma_slots_trim_host(comm->proc);
     }
-    free(dc->in_stream);
+    dma_device_in_stream_destroy(comm);
     free(dc);
     comm->device = NULL;
 }

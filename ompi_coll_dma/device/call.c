@@ -439,8 +439,12 @@ dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
     while (status == DMA_OK) {
         phase = call->phase;
         status = phases[phase](comm, task);
+        if (status == DMA_OK && call->phase == phase && call->persistent &&
+            (status = dma_window_poisoned(&comm->window)) != DMA_OK) {
+            return status; /* a line may be forged (in_stream.c) */
+        }
         if (status == DMA_OK && call->phase == phase) {
-            if (task->run.plan) {
+            if (task->run.plan && phase != DEVICE_IN_STREAM) {
                 dma_host_finish(comm, task);
             } else {
                 comm->streaming = NULL; /* by slots */

@@ -499,7 +499,7 @@ void dma_device_stop(dma_comm_t *comm)
     for (int r = 0; r < comm->nranks; r++) {
         dma_slots_unview(comm, &dc->by_slots.views[r]);
     }
-    if (dc->binding && (!dc->device->engine->unbind(dc->binding) || streams)) {
+    if (dc->binding && (streams || !dc->device->engine->unbind(dc->binding))) {
         /* A queue or stream that does not move may still read our trigger and write our lines. So the memory must neither be unmapped
          * nor be used for something else. */
         comm->window.permanent = true;

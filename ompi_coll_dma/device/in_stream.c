@@ -22,11 +22,13 @@
  *   - The words stay where they are until the task has ended.
  *
  * Failure. A stream that waits for a rank that has failed must go on. So whoever fails stores the last epoch to all words that its
- * stream waits for, after it has poisoned the window. The stream then does the copies of all starts that it has left. Hosts that
- * see such a forged word look at the poison before they copy. Copies of streams can still reach the buffers of a rank that has
- * failed; it gives them two seconds (dma_gpu_engine_t.unbind), as it does with other copies. What the stream uses stays allocated
+ * stream waits for, after it has poisoned the window. It does so again until the communicator is destroyed, because streams of
+ * other ranks still store to these words. The stream then does the copies of all starts that it has left, also into buffers of ranks
+ * that have not failed. A host that has seen such a forged word looks at the poison before it copies, and before it reports that a
+ * call has ended. The owner's stream has done everything before `end`. What the stream uses stays allocated
  * and registered: to free it could wait for another stream, which goes on only when its own communicator has failed, too.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "device/in_stream.h"
@@ -39,8 +41,9 @@ struct dma_device_in_stream {
     dma_reason_t refused; /* the communicator cannot do it; it will not be tried again */
     bool active;          /* there are starts that have not ended */
     bool over;            /* the stream has done everything: the task may end */
-    unsigned arenas;      /* that are registered; the first ranks' */
-    uint32_t seen;        /* how far the stream had got when the task was advanced last */
+    dma_comm_t *next_failed;
+    unsigned arenas; /* that are registered; the first ranks' */
+    uint32_t seen;   /* how far the stream had got when the task was advanced last */
     dma_gpu_in_stream_t device;
     size_t nlines;
     uint64_t *lines; /* of the peers that copy to this rank */
@@ -318,6 +321,7 @@ dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void
     if (first) {
         begin_task(comm, task);
     } else {
+        comm->watched_seq += comm->watched_seq == task->run.seq; /* a start does not make a new wait */
         task->run.seq = ++comm->seq;
         dma_state_count_begun(comm);
     }
@@ -343,6 +347,18 @@ void dma_device_in_stream_end(dma_comm_t *comm)
     comm->device->in_stream->over = true;
 }
 
+bool dma_device_is_in_stream(const dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    return dc && dc->in_stream && dc->in_stream->active;
+}
+
+bool dma_device_in_stream_has_begun(const dma_comm_t *comm, uint32_t epoch)
+{
+    return dma_ready_started(atomic_load_explicit(ready_of(comm, comm->rank), memory_order_relaxed), epoch);
+}
+
 /* ---- a communicator of one rank ---- */
 
 static dma_reason_t copy_alone(dma_task_t *task, dma_app_stream_t *stream)
@@ -354,7 +370,8 @@ static dma_reason_t copy_alone(dma_task_t *task, dma_app_stream_t *stream)
     dma_reason_t why;
     dma_status_t status;
 
-    if (!d || !d->send_on || !d->recv_on || d->send_shape.row || d->recv_shape.row || d->send_type || d->recv_type) {
+    /* not relayed: the blocks are in host memory by now */
+    if (!d || !d->relayed || task->stages || !d->send_on || !d->recv_on) {
         return DMA_REASON_in_stream_unprepared;
     }
     if (!d->rt->stream_adopt) {
@@ -457,7 +474,13 @@ bool dma_device_may_report(dma_comm_t *comm)
 
 /* ---- failure ---- */
 
-/* Relaxed: a stream that goes on has nothing to read behind this word. */
+/* Communicators that have failed while a stream had starts of them, until they are destroyed. */
+static struct {
+    pthread_mutex_t lock;
+    dma_comm_t *first;
+} failed = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* Release: who sees this word, and then looks at the poison, sees that as well. */
 static void forge(_Atomic uint32_t *word, uint32_t epoch)
 {
     uint32_t seen = atomic_load_explicit(word, memory_order_relaxed);
@@ -467,15 +490,12 @@ static void forge(_Atomic uint32_t *word, uint32_t epoch)
     }
 }
 
-bool dma_device_in_stream_release(dma_comm_t *comm)
+static void forge_all(const dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
     uint32_t i = 0;
     const dma_op_t *op;
 
-    if (!dc->in_stream || !dc->in_stream->active) {
-        return false;
-    }
     for (int r = 0; r < comm->nranks; r++) {
         if (r != comm->rank) {
             forge(ready_of(comm, r), dc->epoch);
@@ -484,6 +504,48 @@ bool dma_device_in_stream_release(dma_comm_t *comm)
     while ((op = next_line(comm, &i))) {
         forge(&dma_window_queue(&comm->window, op->flag.rank, op->flag.peer)->word, dc->epoch);
     }
-    set_active(dc->in_stream, false);
+}
+
+bool dma_device_in_stream_release(dma_comm_t *comm)
+{
+    struct dma_device_in_stream *s = comm->device->in_stream;
+
+    if (!dma_device_is_in_stream(comm)) {
+        return false;
+    }
+    forge_all(comm);
+    pthread_mutex_lock(&failed.lock);
+    s->next_failed = failed.first;
+    failed.first = comm;
+    pthread_mutex_unlock(&failed.lock);
+    set_active(s, false);
     return true;
+}
+
+void dma_device_in_stream_push_on(void)
+{
+    pthread_mutex_lock(&failed.lock);
+    for (const dma_comm_t *comm = failed.first; comm; comm = comm->device->in_stream->next_failed) {
+        forge_all(comm);
+    }
+    pthread_mutex_unlock(&failed.lock);
+}
+
+void dma_device_in_stream_destroy(dma_comm_t *comm)
+{
+    dma_comm_t **link = &failed.first;
+
+    if (!comm->device->in_stream) {
+        return;
+    }
+    pthread_mutex_lock(&failed.lock);
+    while (*link && *link != comm) {
+        link = &(*link)->device->in_stream->next_failed;
+    }
+    if (*link) {
+        *link = comm->device->in_stream->next_failed;
+    }
+    pthread_mutex_unlock(&failed.lock);
+    free(comm->device->in_stream);
+    comm->device->in_stream = NULL;
 }

@@ -13,6 +13,12 @@ dma_status_t dma_device_in_stream_alone(dma_comm_t *comm, const dma_call_t *call
 dma_status_t dma_device_in_stream_wait(dma_comm_t *comm, dma_app_stream_t *stream);
 /* The stream has done everything: the task ends when it is advanced. */
 void dma_device_in_stream_end(dma_comm_t *comm);
+/* Both without a lock. Has the stream reached the start of this epoch? Streams with starts of communicators that have failed
+ * wait for nothing. */
+bool dma_device_in_stream_has_begun(const dma_comm_t *comm, uint32_t epoch);
+void dma_device_in_stream_push_on(void);
+/* Has a stream starts of the communicator that have not ended? */
+bool dma_device_is_in_stream(const dma_comm_t *comm);
 /* Without a lock. */
 void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream);
 /* For the task. */
@@ -23,6 +29,8 @@ uint64_t dma_device_in_stream_position(const dma_comm_t *comm);
 bool dma_device_may_report(dma_comm_t *comm);
 /* The communicator has failed and is poisoned: the stream does not wait any more. True: it may still be at work. */
 bool dma_device_in_stream_release(dma_comm_t *comm);
+/* The communicator is destroyed. */
+void dma_device_in_stream_destroy(dma_comm_t *comm);
 /* No stream has starts of the communicator any more, or `keep`: one may. */
 void dma_device_in_stream_give_back(dma_comm_t *comm, bool keep);
 

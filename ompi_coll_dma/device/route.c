@@ -26,7 +26,8 @@ static void check_engine(dma_comm_t *comm, double now)
     const char *reason;
 
     (void)now;
-    if (dc->binding && dc->device->engine->check(dc->binding, &reason) != DMA_OK) {
+    /* While a stream waits, calls of the runtime may not return; the stream itself shows an error to who waits for it. */
+    if (dc->binding && !dma_device_is_in_stream(comm) && dc->device->engine->check(dc->binding, &reason) != DMA_OK) {
         dma_comm_fail(comm, DMA_ERR_ENGINE, "the engine %s of %s has failed: %s", dc->device->engine->name, comm->text,
                       reason);
     }
@@ -71,6 +72,8 @@ const dma_memory_t dma_device_memory = {
     .in_stream_alone = dma_device_in_stream_alone,
     .in_stream_wait = dma_device_in_stream_wait,
     .in_stream_end = dma_device_in_stream_end,
+    .in_stream_has_begun = dma_device_in_stream_has_begun,
+    .in_stream_push_on = dma_device_in_stream_push_on,
     .in_stream_forget = dma_device_in_stream_forget,
 };
 

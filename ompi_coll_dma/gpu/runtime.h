@@ -257,10 +257,10 @@ static inline dma_status_t dma_gpu_grow(const dma_gpu_runtime_t *rt, uint64_t *m
     return DMA_OK;
 }
 
-/* A stream of the application begins (more) or ends to wait for other ranks. Meanwhile the table makes no call for us that waits for
- * the whole device: `ipc_close` returns DMA_AGAIN, and `free` frees later. */
+/* A stream of the application begins (more) or ends to have work that waits for other ranks. As long as there is one, `ipc_close` of
+ * CUDA returns DMA_AGAIN, and `free` frees later, because these calls would wait for the stream. `host_unregister` waits for it. */
 void dma_gpu_note_waiting_stream(bool more);
-/* Does one wait? */
+/* Is there such a stream? */
 bool dma_gpu_streams_wait(void);
 
 #endif

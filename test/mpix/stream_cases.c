@@ -12,6 +12,8 @@
  *   broken    the stream of one rank breaks: the others go on, with an error, and a new communicator works
  *   timeout   (alone, with coll_dma_entry_timeout) a rank does not start: the others go on, with an error
  *   dead      (alone; the job must survive) a rank ends: the same
+ *   endless   (the same) a rank ends, and the others go on with starts until one returns an error
+ *   fresh     (the first one) a queue is made and freed before coll/dma has done anything
  *   reasons   what cannot be done in the stream is done by the host, and counted
  *   left      (the last one) MPI_Finalize with starts in a queue
  */
@@ -392,6 +394,46 @@ static void dead(void)
     _exit(0);
 }
 
+/* A program that goes on with starts, more than a connection of the device has room for, gets the error of one of them. */
+static void endless(void)
+{
+    int code = MPI_SUCCESS, started = 0;
+    lane_t lane;
+
+    lane_make(&lane);
+    lane_step(&lane);
+    GOOD(MPIX_Queue_wait(lane.queue));
+    if (rank == ranks - 1) {
+        usleep(100000);
+        _exit(0);
+    }
+    for (; started < 100000 && code == MPI_SUCCESS; started++) {
+        code = MPIX_Enqueue_start(lane.queue, &lane.request);
+        code = code == MPI_SUCCESS ? MPIX_Enqueue_waitall(lane.queue) : code;
+    }
+    MUST(code != MPI_SUCCESS && started > 1);
+    MUST(MPI_Request_free(&lane.request) == MPI_ERR_REQUEST);
+    (void)MPIX_Queue_wait(lane.queue);
+    lane_wait_for_stream(&lane);
+    printf("stream_cases: rank %d goes on\n", rank);
+    fflush(stdout);
+    usleep(500000);
+    _exit(0);
+}
+
+/* Queues before coll/dma has done anything. */
+static void fresh(void)
+{
+    void *stream;
+    MPIX_Queue queue;
+
+    gpu_must(gpu.stream_create(&stream, 1), "stream");
+    GOOD(MPIX_Queue_init(&queue, gpu.type, &stream));
+    GOOD(MPIX_Queue_wait(queue));
+    GOOD(MPIX_Queue_free(&queue));
+    gpu_must(gpu.stream_destroy(stream), "destroy");
+}
+
 /* ---- reasons ---- */
 
 /* Steps that the host makes, with this reason. */
@@ -462,9 +504,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"asleep", asleep},   {"active", active}, {"queues", queues}, {"held", held},
-                 {"freed", freed},     {"broken", broken}, {"dead", dead},     {"timeout", timeout},
-                 {"reasons", reasons}, {"left", left},     {NULL, NULL}};
+    } cases[] = {{"asleep", asleep},   {"active", active}, {"queues", queues},   {"held", held},       {"freed", freed},
+                 {"broken", broken},   {"dead", dead},     {"timeout", timeout}, {"reasons", reasons}, {"left", left},
+                 {"endless", endless}, {"fresh", fresh},   {NULL, NULL}};
     int given;
 
     if (argc < 4) {

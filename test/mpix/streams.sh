@@ -19,17 +19,17 @@ right() {
     ! grep '^fake CUDA: ' <<<"$output" && grep -qE '^(streams: .* 0 wrong|stream_cases: .* is right)$' <<<"$output"
 }
 
-# survivors LEVEL: the last of three ranks ends. mpirun lets the others go on.
+# survivors LEVEL CASE: the last of three ranks ends. mpirun lets the others go on.
 survivors() {
     local output
-    output=$(parameters=(--enable-recovery); job 60 3 stream_cases cuda "$1" dead)
+    output=$(parameters=(--enable-recovery); job 60 3 stream_cases cuda "$1" "$2")
     echo "$output"
     [ "$(grep -cE '^stream_cases: rank [01] goes on$' <<<"$output")" = 2 ]
 }
 
 ok 'random starts, 3 ranks, without a thread of the library' right 3 streams serialized "$first" "$seeds" 30
 ok 'random starts, 5 ranks' right 5 streams multiple $((first + 100000)) "$seeds" 30
-ok 'cases, without a thread of the library' right 3 stream_cases serialized asleep active queues held freed broken reasons
+ok 'cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active queues held freed broken reasons
 ok 'cases' right 2 stream_cases multiple asleep active queues held freed broken left
 export DMA_FAKE_CUDA_CONNECTIONS=2
 ok 'streams share connections' right 3 stream_cases serialized held
@@ -39,6 +39,7 @@ ok 'a rank does not start' right 3 stream_cases multiple timeout
 ok 'a rank does not start, without a thread of the library' right 3 stream_cases serialized timeout
 parameters=()
 for level in multiple serialized; do
-    ok "a rank ends: $level" survivors $level
+    ok "a rank ends: $level" survivors $level dead
+    ok "a rank ends while others start: $level" survivors $level endless
 done
 finish

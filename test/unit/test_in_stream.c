@@ -143,7 +143,7 @@ static void step_in_stream(rank_t *r, lane_t *lane)
     const call_buffer_t *to = sent_buffer(lane), *from = &lane->call->recv;
 
     copy(r, lane, to->base, lane->sent[lane->steps], bytes_of(to));
-    must(r, dma_channel_start_in_stream(lane->channel, &lane->app) == DMA_OK, "start");
+    must(r, dma_channel_start_in_stream(lane->channel, &lane->app, &(dma_in_stream_started_t){0}) == DMA_OK, "start");
     must(r, dma_channel_wait_in_stream(lane->channel, &lane->app) == DMA_OK, "wait");
     copy(r, lane, lane->kept[lane->steps++], from->base, bytes_of(from));
     lane->started += !lane->in_stream;
@@ -307,7 +307,7 @@ static void be_refused(rank_t *r, lane_t *lane, const obstacle_t *o)
     if (o->function) {
         fake_gpu_fail(o->function, 0, DMA_ERR_NOMEM);
     }
-    status = dma_channel_start_in_stream(lane->channel, &refused.app);
+    status = dma_channel_start_in_stream(lane->channel, &refused.app, &(dma_in_stream_started_t){0});
     must(r, status == DMA_UNSUPPORTED, "%s", dma_status_name(status));
     dma_proc_forget_stream(r->proc, &refused.app);
     must(r, rt->enter(device, &scope) == DMA_OK && rt->stream_destroy(refused.stream) == DMA_OK, "destroy");
@@ -337,7 +337,8 @@ static void obstacle_body(rank_t *r)
     }
     end_in_stream(r, &lane);
     if (r->rank == 0 && o->for_good) {
-        must(r, dma_channel_start_in_stream(lane.channel, &lane.app) == DMA_UNSUPPORTED, "again");
+        must(r, dma_channel_start_in_stream(lane.channel, &lane.app, &(dma_in_stream_started_t){0}) == DMA_UNSUPPORTED,
+             "again");
     }
     threads_barrier(r);
     verify_steps(r, &lane);
@@ -367,7 +368,8 @@ static void refused_body(rank_t *r)
     make(r, &lane, &spec);
     prepare_steps(r, &lane);
     threads_barrier(r);
-    must(r, dma_channel_start_in_stream(lane.channel, &lane.app) == DMA_UNSUPPORTED, "start");
+    must(r, dma_channel_start_in_stream(lane.channel, &lane.app, &(dma_in_stream_started_t){0}) == DMA_UNSUPPORTED,
+         "start");
     step_by_host(r, &lane);
     threads_barrier(r);
     verify_steps(r, &lane);
@@ -431,9 +433,11 @@ static void fail_first(rank_t *r, lane_t *lane, way_t way)
         must(r, dma_channel_end_in_stream(lane->channel, true) != DMA_OK, "end");
     } else {
         fake_gpu_fail("wait32", 0, DMA_ERR_ENGINE);
-        must(r, dma_channel_start_in_stream(lane->channel, &lane->app) == DMA_ERR_ENGINE, "start");
+        must(r, dma_channel_start_in_stream(lane->channel, &lane->app, &(dma_in_stream_started_t){0}) == DMA_ERR_ENGINE,
+             "start");
     }
-    must(r, dma_channel_start_in_stream(lane->channel, &lane->app) != DMA_OK, "a start after the failure");
+    must(r, dma_channel_start_in_stream(lane->channel, &lane->app, &(dma_in_stream_started_t){0}) != DMA_OK,
+         "a start after the failure");
 }
 
 /* Nothing has been received since the last call_fill. */

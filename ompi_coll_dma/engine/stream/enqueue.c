@@ -65,7 +65,7 @@ dma_status_t dma_stream_enqueue(const dma_run_t *run, dma_gpu_stream_t *stream, 
     if (status != DMA_OK) {
         return status;
     }
-    /* nothing has been submitted so far */
+    /* If this fails, nothing has been submitted: the write comes last. */
     if (!b->unit->writes || dma_stream_collect(b, run) != DMA_OK ||
         rt->write32(stream, in_stream->own, run->epoch) != DMA_OK) {
         status = DMA_UNSUPPORTED;
