@@ -39,6 +39,7 @@ static void every_form(rank_t *r)
         must(r, task_post(p.comm, &call, NULL, NULL, &task) == DMA_OK, "post");
         while (dma_task_test(task) == DMA_AGAIN) {
             dma_proc_progress(r->proc);
+            sched_yield();
         }
         must(r, dma_task_test(task) == DMA_OK, "non-blocking: %s", dma_comm_reason(p.comm));
         task_free(task);
@@ -51,6 +52,7 @@ static void every_form(rank_t *r)
             must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
             while (!ended) {
                 dma_proc_progress(r->proc);
+                sched_yield();
             }
             must(r, ended == 1, "a channel has failed");
             part_check(r, &p, coll, bytes, tag);
@@ -178,6 +180,7 @@ static void first_fails(rank_t *r)
         status = task_post(p.comm, &call, NULL, NULL, &task);
         while (status == DMA_OK && (status = dma_task_test(task)) == DMA_AGAIN) {
             dma_proc_progress(r->proc);
+            sched_yield();
             status = DMA_OK;
         }
         task_free(task);
@@ -431,6 +434,7 @@ static void costs(rank_t *r)
     }
     while (dma_task_test(task) == DMA_AGAIN) {
         dma_proc_progress(r->proc);
+        sched_yield();
     }
     must(r, dma_task_test(task) == DMA_OK, "second call: %s", dma_comm_reason(p.comm));
     task_free(task);

@@ -3,6 +3,7 @@
  * one, or differ from it in one number. The tests count how often plans are built, and show which plans are too large
  * to be kept.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -206,6 +207,7 @@ static void starts(rank_t *r)
         must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
         while (ended < i) {
             dma_proc_progress(r->proc);
+            sched_yield();
         }
         must(r, ended == i, "a start has failed");
         check(r, &p, &there, 100 * (uint64_t)i);

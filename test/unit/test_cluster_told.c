@@ -319,6 +319,7 @@ static void loses_a_call(rank_t *r)
         status = task_post(p.comm, &call, NULL, NULL, &task);
         while (status == DMA_OK && (status = dma_task_test(task)) == DMA_AGAIN && !(early && i == 0)) {
             dma_proc_progress(r->proc);
+            sched_yield();
             status = DMA_OK;
         }
         if (status == DMA_AGAIN) { /* it runs beside the others */
@@ -335,6 +336,7 @@ static void loses_a_call(rank_t *r)
     }
     while (dma_comm_state(p.comm) != DMA_COMM_POISONED) { /* the others wait in the set-up */
         dma_proc_progress(r->proc);
+        sched_yield();
     }
     part_close(&p);
 }
@@ -530,6 +532,7 @@ static void two_at_once(rank_t *r)
     }
     while (!ended || dma_task_test(task) == DMA_AGAIN) {
         dma_proc_progress(r->proc);
+        sched_yield();
     }
     part_check(r, &p, DMA_ALLGATHER, 100, 1);
     part_check(r, &q, DMA_ALLTOALL, 100, 100);

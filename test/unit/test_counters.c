@@ -3,6 +3,7 @@
  * by variant and in bytes, for the process and for each communicator. The counts of channels and communicators that
  * have ended are kept.
  */
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,6 +148,7 @@ static void wait_for(rank_t *r, const bool *done)
 {
     while (!*done) {
         dma_proc_progress(r->proc);
+        sched_yield();
     }
 }
 

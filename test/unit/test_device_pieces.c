@@ -219,6 +219,7 @@ static void at_once(rank_t *r)
 
             while ((status = dma_task_test(task[i])) == DMA_AGAIN) {
                 dma_proc_progress(r->proc);
+                sched_yield();
             }
             must(r, status == DMA_OK, "%s", dma_comm_reason(r->comms[i % 3]));
             call_verify(r, c[i]);

@@ -3,6 +3,7 @@
  * calls these are, that no network is opened for them, that other calls begin the set-up, and communicators that end before it.
  * Ranks are threads, and the network is memory.
  */
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ static void complete(rank_t *r, flight_t *f)
 {
     while (dma_task_test(f->task) == DMA_AGAIN) {
         dma_proc_progress(r->proc);
+        sched_yield();
     }
     must(r, dma_task_test(f->task) == DMA_OK, "a call has failed: %s", dma_comm_reason(f->part.comm));
     part_check(r, &f->part, f->coll, BYTES, f->tag * 100);
@@ -279,6 +281,7 @@ static void persistent(rank_t *r)
     must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
     while (!ended) {
         dma_proc_progress(r->proc);
+        sched_yield();
     }
     must(r, ended == 1, "the channel has failed");
     part_check(r, &p, DMA_ALLGATHER, BYTES, 100);

@@ -3,6 +3,7 @@
  * that cannot be read, or cannot be read any more.
  */
 #include <check.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -329,6 +330,7 @@ static void starts(rank_t *r)
         must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
         while (ended == start) {
             dma_proc_progress(r->proc);
+            sched_yield();
         }
         must(r, ended == start + 1, "start %d has failed", start);
         data_check(r, recv, (uint64_t)start, BYTES);
