@@ -48,6 +48,8 @@ typedef struct procs_spec {
 
 /* How many processes did not end as they should. */
 int procs_run(const procs_spec_t *spec, void (*body)(proc_t *));
+/* Runs them until all end as they should, at most so many times. */
+int procs_run_often(int times, const procs_spec_t *spec, void (*body)(proc_t *));
 
 void proc_must(proc_t *p, int line, bool good, const char *format, ...) __attribute__((format(printf, 4, 5)));
 #define must(p, good, ...) proc_must(p, __LINE__, good, __VA_ARGS__)

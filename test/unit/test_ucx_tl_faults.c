@@ -237,7 +237,7 @@ START_TEST(a_sender_leaves_before_it_is_connected)
     procs_spec_t spec = {
         .n = 2, .tls = transports[_i % TRANSPORTS], .keepalive = KEEPALIVE, .seconds = 20, .arg = &waits};
 
-    ck_assert_int_eq(procs_run(&spec, hasty), 0);
+    ck_assert_int_eq(procs_run_often(waits ? 1 : 4, &spec, hasty), 0); /* on a busy machine, other sends may be lost */
 }
 END_TEST
 
