@@ -201,6 +201,15 @@ static void open_queue(const bench_t *b)
     }
 }
 
+/* By the variable that Open MPI's launcher sets: to find out by a collective would set up MPI_COMM_WORLD, too. Without it they
+ * may have several. */
+static bool has_several_nodes(const bench_t *b)
+{
+    const char *ranks = getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+
+    return !ranks || atoi(ranks) < b->size;
+}
+
 /* Before anything is timed: over several nodes, coll/dma leaves the first blocking calls of a communicator to others. */
 static void set_up(const bench_t *b, MPI_Comm comm)
 {
@@ -222,7 +231,9 @@ void bench_sides_make(bench_t *b)
     MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
     b->component = is_present("dma");
     MPI_Comm_dup(MPI_COMM_WORLD, &add_side(b, b->component ? "dma" : "default", BENCH_MPI)->comm);
-    set_up(b, b->sides[0].comm);
+    if (has_several_nodes(b)) {
+        set_up(b, b->sides[0].comm);
+    }
     add_components(b);
     MPI_T_finalize();
     if (is_asked(b, "bare")) {
