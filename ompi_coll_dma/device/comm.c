@@ -499,6 +499,7 @@ void dma_device_stop(dma_comm_t *comm)
     for (int r = 0; r < comm->nranks; r++) {
         dma_slots_unview(comm, &dc->by_slots.views[r]);
     }
+    /* If a stream may be at work, the binding ends with the communicator. Calls of the runtime could wait for the stream now. */
     if (dc->binding && (streams || !dc->device->engine->unbind(dc->binding))) {
         /* A queue or stream that does not move may still read our trigger and write our lines. So the memory must neither be unmapped
          * nor be used for something else. */
@@ -506,7 +507,7 @@ void dma_device_stop(dma_comm_t *comm)
         dma_arena_keep_mapped(comm->window.arena);
         dc->arena_registered = false;
     }
-    dc->binding = NULL;
+    dc->binding = streams ? dc->binding : NULL;
     dma_device_parts_unregister(comm, comm->window.permanent);
     dma_device_in_stream_give_back(comm, comm->window.permanent);
     if (dc->arena_registered) {

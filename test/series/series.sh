@@ -139,7 +139,7 @@ done
 # data.
 if [[ $(mpirun --version) != *'Open MPI) 4.1'* ]] && grep -qx han <<<"$components" && "$here/../bed/bed" 1 -t 20 -- true >/dev/null 2>&1; then
     ok 'on two hosts, with han in use' together han "$here/../bed/bed" 2 -t 80 -- mpirun -n 4 --map-by ppr:2:node \
-        --mca coll_han_priority 35 --mca coll_dma_verbose 1 --mca coll_base_verbose 20 "$allcoll"
+        --mca coll_han_priority 35 --mca coll_dma_net_first_calls 0 --mca coll_dma_verbose 1 --mca coll_base_verbose 20 "$allcoll"
 fi
 
 # Modules are enabled from the lowest priority to the highest, so the last one is the one that users call.
