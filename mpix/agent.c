@@ -222,15 +222,6 @@ static void set_deadline(struct timespec *deadline, long ns)
     deadline->tv_nsec %= 1000000000;
 }
 
-/* Progress of MPI finds ranks that have failed, and lets streams go on that wait for them. */
-static void watch(void)
-{
-    int flag;
-
-    mpix_in_stream_push_on();
-    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
-}
-
 /* Nothing is left to do, except perhaps to watch. */
 static void rest(void)
 {
@@ -241,7 +232,7 @@ static void rest(void)
         return;
     }
     pthread_mutex_unlock(&agent.lock);
-    watch();
+    mpix_in_stream_watch();
     set_deadline(&deadline, WATCH_NS);
     pthread_mutex_lock(&agent.lock);
     if (agent.unfinished == 0 && !agent.ending) {
@@ -266,7 +257,7 @@ static void *thread_main(void *unused)
         watched = agent.watched > 0 && idle % WATCH_TURNS == WATCH_TURNS - 1;
         pthread_mutex_unlock(&agent.lock);
         if (watched) {
-            watch();
+            mpix_in_stream_watch();
         }
         if (idle < PATIENCE) {
             sched_yield();

@@ -48,13 +48,15 @@ static bool is_allowed(void)
 
 static const dma_in_stream_t *_Atomic found_component;
 
-void mpix_in_stream_push_on(void)
+void mpix_in_stream_watch(void)
 {
     const dma_in_stream_t *component = atomic_load_explicit(&found_component, memory_order_acquire);
+    int flag;
 
     if (component) {
         component->push_on();
     }
+    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
 }
 
 #define NOT_ITSELF "the stream of a queue does not make its starts itself"
@@ -109,13 +111,10 @@ static bool make_room(mpix_list_t *list)
     return grown != NULL;
 }
 
-/* Between two looks at a stream. Progress of MPI finds ranks that have failed. */
-static void turn(const mpix_in_stream_t *s)
+/* Between two looks at a stream. */
+static void turn(void)
 {
-    int flag;
-
-    s->component->push_on();
-    (void)MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, &flag, MPI_STATUS_IGNORE);
+    mpix_in_stream_watch();
     mpix_agent_turn();
     sched_yield();
 }
@@ -133,7 +132,7 @@ static bool wait_for_room(mpix_in_stream_t *s, const mpix_stream_t *stream)
         } else if (mpix_stream_progress(stream) == MPIX_STREAM_FAILED) {
             return false;
         } else {
-            turn(s);
+            turn();
         }
     }
     return true;
@@ -204,12 +203,12 @@ int mpix_in_stream_waitall(mpix_in_stream_t *s)
 
 /* ---- the end ---- */
 
-bool mpix_in_stream_settle(mpix_in_stream_t *s, const mpix_stream_t *stream)
+bool mpix_in_stream_settle(const mpix_stream_t *stream)
 {
     mpix_progress_t state;
 
     while ((state = mpix_stream_progress(stream)) == MPIX_STREAM_BUSY) {
-        turn(s);
+        turn();
     }
     return state == MPIX_STREAM_DONE;
 }
@@ -223,7 +222,7 @@ int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream)
         return MPI_SUCCESS;
     }
     code = mpix_in_stream_waitall(s);
-    good = mpix_in_stream_settle(s, stream);
+    good = mpix_in_stream_settle(stream);
     for (int i = 0; i < s->all.n; i++) {
         if (s->component->end(s->all.at[i], !good) != DMA_IN_STREAM_DONE) {
             code = MPI_ERR_OTHER;

@@ -55,10 +55,11 @@ void mpix_in_stream_close(mpix_in_stream_t *s);
 int mpix_in_stream_start(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_Request request, bool *served);
 /* Later work of the stream waits for these starts. */
 int mpix_in_stream_waitall(mpix_in_stream_t *s);
-/* The component's: streams do not wait for requests that have failed. Nothing if it has not been found. */
-void mpix_in_stream_push_on(void);
+/* Whoever waits for streams calls this again and again. Progress of MPI finds ranks that have failed, and streams do not wait for
+ * requests that have failed. */
+void mpix_in_stream_watch(void);
 /* Waits until the stream has done everything that was put into it. False: it has failed. */
-bool mpix_in_stream_settle(mpix_in_stream_t *s, const mpix_stream_t *stream);
+bool mpix_in_stream_settle(const mpix_stream_t *stream);
 /* Waits until the stream has done everything, and makes all requests inactive. */
 int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream);
 

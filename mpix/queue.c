@@ -163,7 +163,7 @@ static int synchronize(MPIX_Queue queue)
     if (queue->in_stream.all.n == 0) {
         return mpix_stream_synchronize(&queue->stream);
     }
-    return mpix_in_stream_settle(&queue->in_stream, &queue->stream) ? MPI_SUCCESS : MPI_ERR_OTHER;
+    return mpix_in_stream_settle(&queue->stream) ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
 /* Enqueues the store or the wait of an operation in the stream. If the stream cannot wait, the host waits for it at a start. */

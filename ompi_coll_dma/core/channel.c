@@ -234,10 +234,10 @@ static dma_status_t start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
     if (comm->parent->state == DMA_COMM_POISONED) {
         return comm->parent->error;
     }
-    if (comm->state == DMA_COMM_READY && memory && !ch->resolved && comm->nranks == 1) {
-        return memory->in_stream_alone(comm, &ch->call, ch->arrays, stream);
-    }
     if (comm->state == DMA_COMM_READY && memory && !ch->resolved) {
+        if (comm->nranks == 1) {
+            return memory->in_stream_alone(comm, &ch->call, ch->arrays, stream);
+        }
         status = memory->in_stream_start(comm, &ch->task, ch->arrays, stream);
     }
     if (status == DMA_OK) {

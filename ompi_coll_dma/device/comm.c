@@ -486,6 +486,27 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t b
     return status;
 }
 
+/* ---- arenas of peers ---- */
+
+bool dma_device_register_arena(dma_comm_t *comm, unsigned *n, uint64_t *at)
+{
+    const dma_mapping_t *m = comm->window.peers[*n].mapping;
+
+    if (dma_ipc_register(comm->proc->ipc, comm->device->device->ordinal, m->base, m->bytes, at) != DMA_OK) {
+        return false;
+    }
+    ++*n;
+    return true;
+}
+
+void dma_device_unregister_arenas(dma_comm_t *comm, unsigned *n)
+{
+    while (*n > 0) {
+        --*n;
+        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[*n].mapping->base);
+    }
+}
+
 /* ---- stop and destroy ---- */
 
 void dma_device_stop(dma_comm_t *comm)
@@ -508,8 +529,10 @@ void dma_device_stop(dma_comm_t *comm)
         dc->arena_registered = false;
     }
     dc->binding = streams ? dc->binding : NULL;
-    dma_device_parts_unregister(comm, comm->window.permanent);
-    dma_device_in_stream_give_back(comm, comm->window.permanent);
+    if (!comm->window.permanent) {
+        dma_device_unregister_arenas(comm, &dc->parts_arenas);
+        dma_device_in_stream_give_back(comm);
+    }
     if (dc->arena_registered) {
         dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
         dc->arena_registered = false;

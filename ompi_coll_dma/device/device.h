@@ -460,6 +460,9 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
 uint64_t dma_device_largest_block(const dma_comm_t *comm, const dma_task_t *task);
 /* The plan for blocks of at most `bytes` bytes. */
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t bytes, const dma_plan_t **plan);
+/* Lets the device access the arena of rank *n, and counts it. Ends that for the first *n ranks. */
+bool dma_device_register_arena(dma_comm_t *comm, unsigned *n, uint64_t *at);
+void dma_device_unregister_arenas(dma_comm_t *comm, unsigned *n);
 /* Stops the engine. After this nothing that this rank has started moves data. */
 void dma_device_stop(dma_comm_t *comm);
 /* Closes all memory of a rank that this one has open. */
@@ -565,8 +568,6 @@ uint64_t dma_device_slots_position(const struct dma_device_comm *dc);
 dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts);
 /* Forgets them; no engine writes to the words any more, or `keep`: one may. */
 void dma_device_parts_end(dma_comm_t *comm, bool keep);
-/* The device needs no access to the words of the ranks any more, or `keep`: it may still write there. */
-void dma_device_parts_unregister(dma_comm_t *comm, bool keep);
 
 /* ---- persistent.c ---- */
 

@@ -105,19 +105,15 @@ static uint64_t address_of(const dma_comm_t *comm, int r, const void *word, uint
 /* Registers the arenas of all ranks with the device, and notes where the words are. */
 static bool find_words(dma_comm_t *comm, struct dma_device_in_stream *s)
 {
-    const struct dma_device_comm *dc = comm->device;
     uint64_t *peers = s->room, at;
     size_t npeers = 0;
     const dma_op_t *op;
 
     s->lines = s->room + comm->nranks;
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_mapping_t *m = comm->window.peers[r].mapping;
-
-        if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes, &at) != DMA_OK) {
+        if (!dma_device_register_arena(comm, &s->arenas, &at)) {
             return false;
         }
-        s->arenas++;
         if (r == comm->rank) {
             s->device.own = address_of(comm, r, ready_of(comm, r), at);
         } else {
@@ -207,19 +203,16 @@ static dma_reason_t make(dma_comm_t *comm)
     return s->refused;
 }
 
-void dma_device_in_stream_give_back(dma_comm_t *comm, bool keep)
+void dma_device_in_stream_give_back(dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
     struct dma_device_in_stream *s = dc->in_stream;
     dma_gpu_scope_t scope;
 
-    if (!s || keep) {
+    if (!s) {
         return;
     }
-    while (s->arenas > 0) {
-        s->arenas--;
-        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[s->arenas].mapping->base);
-    }
+    dma_device_unregister_arenas(comm, &s->arenas);
     if (s->device.temp && dc->rt->enter_to_release(dc->device->ordinal, &scope) == DMA_OK) {
         (void)dc->rt->free(s->device.temp);
         dc->rt->leave(&scope);

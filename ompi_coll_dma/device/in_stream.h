@@ -31,7 +31,7 @@ bool dma_device_may_report(dma_comm_t *comm);
 bool dma_device_in_stream_release(dma_comm_t *comm);
 /* The communicator is destroyed. */
 void dma_device_in_stream_destroy(dma_comm_t *comm);
-/* No stream has starts of the communicator any more, or `keep`: one may. */
-void dma_device_in_stream_give_back(dma_comm_t *comm, bool keep);
+/* No stream has starts of the communicator any more. */
+void dma_device_in_stream_give_back(dma_comm_t *comm);
 
 #endif

@@ -48,27 +48,11 @@ static bool register_arenas(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
 
     while (dc->parts_arenas < (unsigned)comm->nranks) {
-        const dma_mapping_t *m = comm->window.peers[dc->parts_arenas].mapping;
-
-        if (dma_ipc_register(comm->proc->ipc, dc->device->ordinal, m->base, m->bytes,
-                             &targets_of(dc)[dc->parts_arenas].arrived) != DMA_OK) {
+        if (!dma_device_register_arena(comm, &dc->parts_arenas, &targets_of(dc)[dc->parts_arenas].arrived)) {
             return false;
         }
-        dc->parts_arenas++;
     }
     return true;
-}
-
-void dma_device_parts_unregister(dma_comm_t *comm, bool keep)
-{
-    struct dma_device_comm *dc = comm->device;
-
-    while (dc->parts_arenas > 0) {
-        dc->parts_arenas--;
-        if (!keep) {
-            dma_ipc_unregister(comm->proc->ipc, comm->window.peers[dc->parts_arenas].mapping->base);
-        }
-    }
 }
 
 /* Why this rank cannot, before it has taken anything. */

@@ -8,6 +8,17 @@
 #include <mpix_dma.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* For programs with a variable `rank`. */
+#define MUST(condition)                                                                                                \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "rank %d, line %d: not %s\n", rank, __LINE__, #condition);                                 \
+            _exit(4);                                                                                                  \
+        }                                                                                                              \
+    } while (0)
 
 typedef struct gpu_table {
     int type; /* MPIX_QUEUE_*; MPIX_QUEUE_THREAD: no device */

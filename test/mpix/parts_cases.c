@@ -26,14 +26,6 @@
 #include "../../ompi_coll_dma/component/series.h"
 #include "gpu.h"
 
-#define MUST(condition)                                                                                                \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "rank %d, line %d: not %s\n", rank, __LINE__, #condition);                                 \
-            _exit(4);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
-
 enum { PARTS = 6, WORDS = 100, MOST_RANKS = 16, MANY = 200 };
 
 static int rank, ranks;

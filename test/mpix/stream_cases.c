@@ -373,25 +373,37 @@ static void timeout(void)
     leave_lane(&lane);
 }
 
-static void dead(void)
+/* The last rank ends, behind a first step of all. */
+static void make_lane_and_lose_a_rank(lane_t *lane)
 {
-    lane_t lane;
-
-    lane_make(&lane);
-    lane_step(&lane);
-    GOOD(MPIX_Queue_wait(lane.queue));
+    lane_make(lane);
+    lane_step(lane);
+    GOOD(MPIX_Queue_wait(lane->queue));
     if (rank == ranks - 1) {
         usleep(100000);
         _exit(0);
     }
-    for (int i = 0; i < 5; i++) {
-        lane_step(&lane);
-    }
-    must_fail(&lane);
+}
+
+/* MPI_Finalize would wait for the rank that has ended. */
+static void go_on(void)
+{
     printf("stream_cases: rank %d goes on\n", rank);
     fflush(stdout);
     usleep(500000);
     _exit(0);
+}
+
+static void dead(void)
+{
+    lane_t lane;
+
+    make_lane_and_lose_a_rank(&lane);
+    for (int i = 0; i < 5; i++) {
+        lane_step(&lane);
+    }
+    must_fail(&lane);
+    go_on();
 }
 
 /* A program that goes on with starts, more than a connection of the device has room for, gets the error of one of them. */
@@ -400,13 +412,7 @@ static void endless(void)
     int code = MPI_SUCCESS, started = 0;
     lane_t lane;
 
-    lane_make(&lane);
-    lane_step(&lane);
-    GOOD(MPIX_Queue_wait(lane.queue));
-    if (rank == ranks - 1) {
-        usleep(100000);
-        _exit(0);
-    }
+    make_lane_and_lose_a_rank(&lane);
     for (; started < 100000 && code == MPI_SUCCESS; started++) {
         code = MPIX_Enqueue_start(lane.queue, &lane.request);
         code = code == MPI_SUCCESS ? MPIX_Enqueue_waitall(lane.queue) : code;
@@ -415,10 +421,7 @@ static void endless(void)
     MUST(MPI_Request_free(&lane.request) == MPI_ERR_REQUEST);
     (void)MPIX_Queue_wait(lane.queue);
     lane_wait_for_stream(&lane);
-    printf("stream_cases: rank %d goes on\n", rank);
-    fflush(stdout);
-    usleep(500000);
-    _exit(0);
+    go_on();
 }
 
 /* Queues before coll/dma has done anything. */

@@ -11,13 +11,6 @@
 
 #include "gpu.h"
 
-#define MUST(condition)                                                                                                \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "rank %d, line %d: not %s\n", rank, __LINE__, #condition);                                 \
-            _exit(4);                                                                                                  \
-        }                                                                                                              \
-    } while (0)
 #define GOOD(call) MUST((call) == MPI_SUCCESS)
 
 enum { WORDS = 500, MOST_RANKS = 8, STEPS = 250, PATIENCE = 100 /* seconds */ };

@@ -35,6 +35,17 @@ typedef struct call_spec {
     call_place_t send, recv;
 } call_spec_t;
 
+/* Contiguous blocks in device memory. */
+static inline call_spec_t call_spec_on_device(int coll, bool in_place, size_t elements)
+{
+    return (call_spec_t){.coll = (dma_coll_t)coll,
+                         .in_place = in_place,
+                         .sizes = elements,
+                         .elements = elements,
+                         .send = PLACE_DEVICE,
+                         .recv = PLACE_DEVICE};
+}
+
 typedef struct call_buffer {
     char *base; /* of the allocation */
     char *at;   /* where the side begins */

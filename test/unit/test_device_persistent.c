@@ -73,16 +73,6 @@ static bool is_frozen(const persistent_t *p)
     return inside(p)->device && inside(p)->device->prepared;
 }
 
-static call_spec_t spec_of(int coll, bool in_place, size_t elements)
-{
-    return (call_spec_t){.coll = (dma_coll_t)coll,
-                         .in_place = in_place,
-                         .sizes = elements,
-                         .elements = elements,
-                         .send = PLACE_DEVICE,
-                         .recv = PLACE_DEVICE};
-}
-
 /* ---- starts ---- */
 
 static void started_again_and_again(rank_t *r)
@@ -91,7 +81,7 @@ static void started_again_and_again(rank_t *r)
 
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
         for (int in_place = 0; in_place < 2; in_place++) {
-            call_spec_t spec = spec_of(coll, in_place, 5000);
+            call_spec_t spec = call_spec_on_device(coll, in_place, 5000);
             persistent_t p;
 
             make(r, &p, &spec);
@@ -141,7 +131,7 @@ END_TEST
 /* The first start is armed when the call is made, the others while the one before is under way: not when it ends. */
 static void counted(rank_t *r)
 {
-    call_spec_t spec = spec_of(DMA_ALLGATHER, false, 1000);
+    call_spec_t spec = call_spec_on_device(DMA_ALLGATHER, false, 1000);
     persistent_t p;
 
     make(r, &p, &spec);
@@ -194,7 +184,7 @@ static void in_any_order(rank_t *r)
     uint64_t tag = 0;
 
     for (int i = 0; i < CHANNELS; i++) {
-        call_spec_t spec = spec_of(i % DMA_COLL_COUNT, i == 3, (size_t)(100 + 900 * i));
+        call_spec_t spec = call_spec_on_device(i % DMA_COLL_COUNT, i == 3, (size_t)(100 + 900 * i));
 
         make(r, &p[i], &spec);
     }
@@ -234,7 +224,7 @@ END_TEST
 /* Blocking calls on the communicator between the starts of a channel that is armed: neither sees the other. */
 static void beside_blocking_calls(rank_t *r)
 {
-    call_spec_t spec = spec_of(DMA_ALLTOALL, false, 3000);
+    call_spec_t spec = call_spec_on_device(DMA_ALLTOALL, false, 3000);
     call_t *blocking = call_make(r, &spec);
     persistent_t p;
 
@@ -261,7 +251,7 @@ END_TEST
 /* Some ranks are idle for longer than a program may wait, then all start: those are armed no more, others may be. */
 static void idle(rank_t *r)
 {
-    call_spec_t spec = spec_of(DMA_ALLGATHER, false, 2000);
+    call_spec_t spec = call_spec_on_device(DMA_ALLGATHER, false, 2000);
     persistent_t p;
 
     make(r, &p, &spec);
@@ -291,7 +281,7 @@ END_TEST
 /* Freed with programs in the engines: before any start, or behind one. */
 static void freed_while_armed(rank_t *r)
 {
-    call_spec_t spec = spec_of(DMA_ALLTOALL, true, 2000);
+    call_spec_t spec = call_spec_on_device(DMA_ALLTOALL, true, 2000);
 
     for (int i = 0; i < 5; i++) {
         persistent_t p;
@@ -323,7 +313,7 @@ static void some_have_device_memory(rank_t *r)
     const unsigned *mask = r->job->arg;
 
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
-        call_spec_t spec = spec_of(coll, coll == 2, 3000);
+        call_spec_t spec = call_spec_on_device(coll, coll == 2, 3000);
         persistent_t p;
 
         spec.send = spec.recv = *mask >> r->rank & 1 ? PLACE_DEVICE : PLACE_HOST;
@@ -352,7 +342,7 @@ END_TEST
 /* Making fails in all the ways in which a rank can fail to do its part: the starts go another way, on all ranks. */
 static void made_in_spite(rank_t *r)
 {
-    call_spec_t spec = spec_of(DMA_ALLGATHERV, false, 3000);
+    call_spec_t spec = call_spec_on_device(DMA_ALLGATHERV, false, 3000);
     persistent_t p;
 
     make(r, &p, &spec);
@@ -406,7 +396,7 @@ static void made_with_odd_buffers(rank_t *r)
 
 START_TEST(buffers_that_are_not_prepared)
 {
-    call_spec_t spec = spec_of(DMA_ALLTOALL, true, 30);
+    call_spec_t spec = call_spec_on_device(DMA_ALLTOALL, true, 30);
     job_t job = call_job(3, made_with_odd_buffers, NULL);
 
     job.arg = &spec;
@@ -425,7 +415,7 @@ END_TEST
 /* Virtually mapped memory: prepared, if it can be shared. */
 static void in_mapped_memory(rank_t *r)
 {
-    call_spec_t spec = spec_of(DMA_ALLTOALL, false, 3000);
+    call_spec_t spec = call_spec_on_device(DMA_ALLTOALL, false, 3000);
     const bool *shared = r->job->arg;
     persistent_t p;
 
@@ -468,7 +458,7 @@ static void many_requests(rank_t *r)
     size_t before = 0, after;
 
     for (int k = 0; k < REQUESTS; k++) {
-        call_spec_t spec = spec_of(k % DMA_COLL_COUNT, k % 5 == 0, elements[k % 3]);
+        call_spec_t spec = call_spec_on_device(k % DMA_COLL_COUNT, k % 5 == 0, elements[k % 3]);
 
         if (k == 1) { /* the communicator has its own memory by then */
             before = dma_arena_used(r->proc->arena);
@@ -505,7 +495,7 @@ static _Atomic int with_partitions;
 static void asked_for_partitions(rank_t *r)
 {
     static const uint32_t many = UINT32_C(1) << 24; /* no room for so many words */
-    call_spec_t spec = spec_of(DMA_ALLGATHER, false, 4096);
+    call_spec_t spec = call_spec_on_device(DMA_ALLGATHER, false, 4096);
     int asked = *(const int *)r->job->arg;
     dma_parts_t parts[4];
     persistent_t p[4];

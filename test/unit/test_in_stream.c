@@ -187,23 +187,13 @@ static void step_by_host(rank_t *r, lane_t *lane)
     memcpy(lane->kept[lane->steps++], lane->call->recv.base, bytes_of(&lane->call->recv));
 }
 
-static call_spec_t spec_of(int coll, bool in_place, size_t elements)
-{
-    return (call_spec_t){.coll = (dma_coll_t)coll,
-                         .in_place = in_place,
-                         .sizes = elements,
-                         .elements = elements,
-                         .send = PLACE_DEVICE,
-                         .recv = PLACE_DEVICE};
-}
-
 static void any_mix_body(rank_t *r)
 {
     static const size_t sizes[] = {3, 700, 40000};
 
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
         for (int in_place = 0; in_place < 2; in_place++) {
-            call_spec_t spec = spec_of(coll, in_place, sizes[(coll + r->n) % 3]);
+            call_spec_t spec = call_spec_on_device(coll, in_place, sizes[(coll + r->n) % 3]);
             lane_t lane;
 
             make(r, &lane, &spec);
@@ -248,7 +238,7 @@ static void alone_body(rank_t *r)
 {
     for (int coll = 0; coll < DMA_COLL_COUNT; coll++) {
         for (int in_place = 0; in_place < 2; in_place++) {
-            call_spec_t spec = spec_of(coll, in_place, 900);
+            call_spec_t spec = call_spec_on_device(coll, in_place, 900);
             lane_t lane;
 
             make(r, &lane, &spec);
@@ -318,7 +308,7 @@ static void be_refused(rank_t *r, lane_t *lane, const obstacle_t *o)
 static void obstacle_body(rank_t *r)
 {
     const obstacle_t *o = r->job->arg;
-    call_spec_t spec = spec_of(DMA_ALLTOALL, true, 3000);
+    call_spec_t spec = call_spec_on_device(DMA_ALLTOALL, true, 3000);
     lane_t lane;
 
     make(r, &lane, &spec);
@@ -361,7 +351,7 @@ END_TEST
 
 static void refused_body(rank_t *r)
 {
-    call_spec_t spec = spec_of(DMA_ALLGATHER, false, 100);
+    call_spec_t spec = call_spec_on_device(DMA_ALLGATHER, false, 100);
     lane_t lane;
 
     spec.send = spec.recv = *(const call_place_t *)r->job->arg;
@@ -452,7 +442,7 @@ static void must_be_untouched(rank_t *r, const lane_t *lane)
 static void failure_body(rank_t *r)
 {
     way_t way = *(const way_t *)r->job->arg;
-    call_spec_t spec = spec_of(DMA_ALLTOALL, false, 3000);
+    call_spec_t spec = call_spec_on_device(DMA_ALLTOALL, false, 3000);
     bool by_host = r->rank == r->n - 1;
     lane_t lane;
 
