@@ -193,7 +193,7 @@ int mpix_in_stream_waitall(mpix_in_stream_t *s)
     int code = MPI_SUCCESS;
 
     for (int i = 0; i < s->since.n; i++) {
-        if (s->component->wait(&s->stream, s->since.at[i]) != DMA_IN_STREAM_DONE) {
+        if (s->component->has_failed(s->since.at[i])) {
             code = MPI_ERR_OTHER;
         }
     }

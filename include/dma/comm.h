@@ -189,13 +189,14 @@ dma_status_t dma_channel_start(dma_channel_t *channel, dma_status_t *outcome);
 void dma_channel_prepare_next(dma_channel_t *channel);
 /* Starts in a stream of the application (dma/in_stream.h). From the first one to `end` a start of the channel is under way, and no
  * other can be made. It ends as any other does. DMA_UNSUPPORTED: nothing has happened, and the channel can be started as usual.
- * After another error the channel has failed. `wait`: later work of the stream waits until the last start is complete. `end`: the
- * stream has done everything; or `broken`: it does not go on. */
+ * After another error the channel has failed. Work behind a start in the stream waits until the start is complete. `end`: the stream
+ * has done everything; or `broken`: it does not go on. */
 dma_status_t dma_channel_start_in_stream(dma_channel_t *channel, dma_app_stream_t *stream,
                                          dma_in_stream_started_t *started);
 /* Without a lock, before `end`: has the stream reached the start with this number? */
 bool dma_channel_has_begun_in_stream(const dma_channel_t *channel, uint32_t number);
-dma_status_t dma_channel_wait_in_stream(dma_channel_t *channel, dma_app_stream_t *stream);
+/* Before `end`: has a start failed, as far as is known? */
+bool dma_channel_has_failed_in_stream(dma_channel_t *channel);
 dma_status_t dma_channel_end_in_stream(dma_channel_t *channel, bool broken);
 /* Whoever waits for streams calls this again and again: those of channels that have failed do not wait for other ranks. */
 void dma_proc_push_streams_on(dma_proc_t *proc);

@@ -2,9 +2,10 @@
  * Starts of persistent collectives in a stream of the application: what libmpix_dma asks of the component.
  *
  * All that a start needs is put into the stream at once: the store that says that this rank has started, the waits for the other
- * ranks, the copies to them, and the stores that say that the copies have landed. At a waitall, the stream waits for the stores of
- * the others. No thread and no call of MPI is needed between the two. So a call of the program that waits for the stream
- * (cudaFree) only waits until the other ranks have enqueued theirs, and nothing that they need is behind it.
+ * ranks, the copies to them, the stores that say that the copies have landed, and the waits for those of the others. So work
+ * behind a start waits until the start is complete, and a waitall has nothing to do. No thread and no call of MPI is needed. A call
+ * of the program that waits for the stream (cudaFree) only waits until the other ranks have enqueued theirs, and nothing that they
+ * need is behind it.
  *
  * To other ranks such a start looks like one that the host has made. So each rank decides by itself, anew for each start.
  *
@@ -21,7 +22,7 @@
 
 #define DMA_IN_STREAM_OBJECT "mca_coll_dma.so"
 #define DMA_IN_STREAM_SYMBOL "mca_coll_dma_in_stream"
-#define DMA_IN_STREAM_MAGIC  UINT64_C(0x316d616572747364) /* "dstream1": another layout gets another number */
+#define DMA_IN_STREAM_MAGIC  UINT64_C(0x326d616572747364) /* "dstream2": another layout gets another number */
 
 struct ompi_request_t;
 
@@ -44,7 +45,7 @@ typedef enum dma_in_stream_result {
 typedef struct dma_in_stream_started {
     bool first;          /* the request was inactive before */
     uint32_t number;     /* for has_begun */
-    unsigned operations; /* that have been put into the stream, with those of its wait; about */
+    unsigned operations; /* that have been put into the stream, about */
 } dma_in_stream_started_t;
 
 /* One thread at a time may use a stream. */
@@ -54,8 +55,8 @@ typedef struct dma_in_stream {
                                     dma_in_stream_started_t *started);
     /* Has the stream reached the start of this number? Before `end`. */
     bool (*has_begun)(struct ompi_request_t *request, uint32_t number);
-    /* Later work of the stream waits until the last start is complete. DONE or FAILED. */
-    dma_in_stream_result_t (*wait)(dma_app_stream_t *stream, struct ompi_request_t *request);
+    /* Has a start of the request failed, as far as is known? Before `end`. */
+    bool (*has_failed)(struct ompi_request_t *request);
     /* The stream has done everything of the request; or `broken`: the stream has failed, and does not go on. Afterwards the
      * request is inactive. DONE or FAILED. */
     dma_in_stream_result_t (*end)(struct ompi_request_t *request, bool broken);

@@ -56,9 +56,9 @@ static dma_in_stream_result_t start(dma_app_stream_t *stream, ompi_request_t *ha
                           : result_of(dma_channel_start_in_stream(channel, stream, started));
 }
 
-static dma_in_stream_result_t wait(dma_app_stream_t *stream, ompi_request_t *request)
+static bool has_failed(ompi_request_t *request)
 {
-    return result_of(dma_channel_wait_in_stream(channel_of(request), stream));
+    return dma_channel_has_failed_in_stream(channel_of(request));
 }
 
 static bool has_begun(ompi_request_t *request, uint32_t number)
@@ -97,8 +97,8 @@ static void forget(dma_app_stream_t *stream)
 OMPI_DECLSPEC const dma_in_stream_t mca_coll_dma_in_stream = {
     .magic = DMA_IN_STREAM_MAGIC,
     .start = start,
-    .wait = wait,
     .has_begun = has_begun,
+    .has_failed = has_failed,
     .end = end,
     .push_on = push_on,
     .forget = forget,

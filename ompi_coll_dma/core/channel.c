@@ -267,20 +267,14 @@ bool dma_channel_has_begun_in_stream(const dma_channel_t *ch, uint32_t number)
     return ch->comm->nranks == 1 || ch->comm->proc->memory->in_stream_has_begun(ch->comm, number);
 }
 
-dma_status_t dma_channel_wait_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
+bool dma_channel_has_failed_in_stream(dma_channel_t *ch)
 {
-    dma_comm_t *comm = ch->comm;
-    dma_status_t status;
+    bool failed;
 
-    dma_comm_lock(comm);
-    status = comm->state == DMA_COMM_POISONED ? comm->error
-             : comm->nranks == 1              ? DMA_OK
-                                              : comm->proc->memory->in_stream_wait(comm, stream);
-    if (status != DMA_OK) {
-        dma_comm_fail(comm, status, "a stream cannot wait for %s: %s", comm->text, dma_status_name(status));
-    }
-    dma_comm_unlock(comm);
-    return status;
+    dma_comm_lock(ch->comm);
+    failed = ch->comm->state == DMA_COMM_POISONED;
+    dma_comm_unlock(ch->comm);
+    return failed;
 }
 
 dma_status_t dma_channel_end_in_stream(dma_channel_t *ch, bool broken)

@@ -139,7 +139,6 @@ struct dma_memory {
     dma_status_t (*in_stream_start)(dma_comm_t *comm, dma_task_t *task, void *arrays, struct dma_app_stream *stream);
     dma_status_t (*in_stream_alone)(dma_comm_t *comm, const dma_call_t *call, void *arrays,
                                     struct dma_app_stream *stream);
-    dma_status_t (*in_stream_wait)(dma_comm_t *comm, struct dma_app_stream *stream);
     void (*in_stream_end)(dma_comm_t *comm);
     bool (*in_stream_has_begun)(const dma_comm_t *comm, uint32_t epoch);
     void (*in_stream_push_on)(void);

@@ -4,11 +4,10 @@
  * *_init has prepared the call. Its starts need no descriptors: a rank says by its ready word that it has started, and its engine
  * says by its lines that copies have landed (persistent.c). Streams can store and wait for these words as well as the host can:
  *
- *     start     the engine puts the run into the stream: the ready word of this rank, the waits for those of the peers, the
- *               copies, and the lines (dma_gpu_engine_t.enqueue)
- *     wait      the stream waits for the lines of the peers
+ *     the ready word of this rank, the waits for those of the peers, the copies, the lines, and the waits for those of the peers
  *
- * So peers cannot tell how a rank has started, and need not agree. Epochs and sequence numbers count starts of either kind.
+ * The engine puts all of that into the stream (dma_gpu_engine_t.enqueue). So peers cannot tell how a rank has
+ * started, and need not agree. Epochs and sequence numbers count starts of either kind.
  *
  * From the first start to `end` the communicator has one task, in the phase DEVICE_IN_STREAM, however many starts the stream has.
  * With it, progress looks for ranks that have failed, and users see what the call waits for. Its epoch and its sequence number
@@ -17,8 +16,8 @@
  * On a communicator of one rank a start is a copy in the stream, without a task.
  *
  * Invariants:
- *   - A start gets into the stream only behind the waits of the start before. So at most one run of the communicator is in
- *     progress at any time, and no word gets further than one epoch ahead of what a stream waits for.
+ *   - A start ends with the waits for the lines of its peers. So at most one run of the communicator is in progress at any time,
+ *     and no word gets further than one epoch ahead of what a stream waits for.
  *   - The words stay where they are until the task has ended.
  *
  * Failure. A stream that waits for a rank that has failed must go on. So whoever fails stores the last epoch to all words that its
@@ -45,9 +44,7 @@ struct dma_device_in_stream {
     unsigned arenas; /* that are registered; the first ranks' */
     uint32_t seen;   /* how far the stream had got when the task was advanced last */
     dma_gpu_in_stream_t device;
-    size_t nlines;
-    uint64_t *lines; /* of the peers that copy to this rank */
-    uint64_t room[];
+    uint64_t room[]; /* the words of `device` */
 };
 
 static _Atomic uint32_t *ready_of(const dma_comm_t *comm, int rank)
@@ -90,7 +87,7 @@ static dma_reason_t find_obstacle(const dma_comm_t *comm)
     if (!dc || !dc->prepared || dc->parts) {
         return DMA_REASON_in_stream_unprepared;
     }
-    if (!dc->rt->wait32 || !dc->rt->write32) {
+    if (!dc->rt->write_and_wait32 || !dc->rt->stream_wait_event) {
         return DMA_REASON_in_stream_runtime;
     }
     return dc->device->engine->enqueue && all_have_streams(comm) ? DMA_REASON_NONE : DMA_REASON_in_stream_engine;
@@ -105,11 +102,10 @@ static uint64_t address_of(const dma_comm_t *comm, int r, const void *word, uint
 /* Registers the arenas of all ranks with the device, and notes where the words are. */
 static bool find_words(dma_comm_t *comm, struct dma_device_in_stream *s)
 {
-    uint64_t *peers = s->room, at;
-    size_t npeers = 0;
+    uint64_t *peers = s->room, *lines = s->room + comm->nranks, at;
+    size_t npeers = 0, nlines = 0;
     const dma_op_t *op;
 
-    s->lines = s->room + comm->nranks;
     for (int r = 0; r < comm->nranks; r++) {
         if (!dma_device_register_arena(comm, &s->arenas, &at)) {
             return false;
@@ -123,12 +119,14 @@ static bool find_words(dma_comm_t *comm, struct dma_device_in_stream *s)
             if (op->flag.rank == r) {
                 const void *word = &dma_window_queue(&comm->window, r, op->flag.peer)->word;
 
-                s->lines[s->nlines++] = address_of(comm, r, word, at);
+                lines[nlines++] = address_of(comm, r, word, at);
             }
         }
     }
     s->device.peers = peers;
     s->device.npeers = npeers;
+    s->device.lines = lines;
+    s->device.nlines = nlines;
     return true;
 }
 
@@ -223,28 +221,72 @@ void dma_device_in_stream_give_back(dma_comm_t *comm)
 
 /* ---- streams ---- */
 
+static void destroy_side(const dma_gpu_runtime_t *rt, const dma_gpu_app_stream_t *app)
+{
+    if (app->side) {
+        (void)rt->stream_destroy(app->side);
+    }
+    if (app->begun) {
+        (void)rt->event_destroy(app->begun);
+    }
+    if (app->copied) {
+        (void)rt->event_destroy(app->copied);
+    }
+}
+
+static dma_reason_t adopt_in_scope(const dma_gpu_runtime_t *rt, const dma_app_stream_t *stream,
+                                   dma_gpu_app_stream_t *app)
+{
+    if (rt->stream_create(&app->side) != DMA_OK || rt->event_create(&app->begun) != DMA_OK ||
+        rt->event_create(&app->copied) != DMA_OK) {
+        return DMA_REASON_in_stream_memory;
+    }
+    return rt->stream_adopt(stream->stream, &app->stream) == DMA_OK ? DMA_REASON_NONE : DMA_REASON_in_stream_device;
+}
+
 static dma_reason_t adopt(const dma_gpu_runtime_t *rt, int device, dma_app_stream_t *stream)
 {
+    dma_gpu_app_stream_t *app;
     dma_gpu_scope_t scope;
-    dma_status_t status;
+    dma_reason_t why;
 
     if (stream->handle) {
         return stream->device == device ? DMA_REASON_NONE : DMA_REASON_in_stream_device;
     }
-    if (rt->enter(device, &scope) != DMA_OK) {
-        return DMA_REASON_in_stream_device;
+    app = calloc(1, sizeof(*app));
+    if (!app) {
+        return DMA_REASON_in_stream_memory;
     }
-    status = rt->stream_adopt(stream->stream, (dma_gpu_stream_t **)&stream->handle);
-    rt->leave(&scope);
+    why = DMA_REASON_in_stream_device;
+    if (rt->enter(device, &scope) == DMA_OK) {
+        why = adopt_in_scope(rt, stream, app);
+        if (why) {
+            destroy_side(rt, app);
+        }
+        rt->leave(&scope);
+    }
+    if (why) {
+        free(app);
+        return why;
+    }
+    stream->handle = app;
     stream->device = device;
-    return status == DMA_OK ? DMA_REASON_NONE : DMA_REASON_in_stream_device;
+    return DMA_REASON_NONE;
 }
 
 void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream)
 {
-    if (stream->handle && rt && rt->stream_forget) {
-        rt->stream_forget(stream->handle);
+    dma_gpu_app_stream_t *app = stream->handle;
+    dma_gpu_scope_t scope;
+
+    if (app && rt && rt->stream_forget) {
+        rt->stream_forget(app->stream);
+        if (rt->enter_to_release(stream->device, &scope) == DMA_OK) {
+            destroy_side(rt, app);
+            rt->leave(&scope);
+        }
     }
+    free(app);
     stream->handle = NULL;
 }
 
@@ -321,20 +363,6 @@ dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void
     return DMA_OK;
 }
 
-dma_status_t dma_device_in_stream_wait(dma_comm_t *comm, dma_app_stream_t *stream)
-{
-    const struct dma_device_comm *dc = comm->device;
-    const struct dma_device_in_stream *s = dc->in_stream;
-    dma_gpu_scope_t scope;
-    dma_status_t status = dc->rt->enter(dc->device->ordinal, &scope);
-
-    if (status == DMA_OK) {
-        status = dc->rt->wait32(stream->handle, s->lines, s->nlines, dc->epoch);
-        dc->rt->leave(&scope);
-    }
-    return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
-}
-
 void dma_device_in_stream_end(dma_comm_t *comm)
 {
     comm->device->in_stream->over = true;
@@ -359,6 +387,7 @@ static dma_reason_t copy_alone(dma_task_t *task, dma_app_stream_t *stream)
     const struct dma_device_call *d = task->device;
     const dma_run_t *run = &task->run;
     uint64_t bytes = dma_blocks_bytes(&run->send, 0);
+    const dma_gpu_app_stream_t *app;
     dma_gpu_scope_t scope;
     dma_reason_t why;
     dma_status_t status;
@@ -373,9 +402,10 @@ static dma_reason_t copy_alone(dma_task_t *task, dma_app_stream_t *stream)
     if ((why = adopt(d->rt, d->device, stream)) || task->in_place || !bytes) {
         return why;
     }
+    app = stream->handle;
     status = d->rt->enter(d->device, &scope);
     if (status == DMA_OK) {
-        status = d->rt->copy_async(stream->handle, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, 0),
+        status = d->rt->copy_async(app->stream, (uint64_t)(uintptr_t)dma_blocks_addr(&run->recv, 0),
                                    (uint64_t)(uintptr_t)dma_blocks_addr(&run->send, 0), bytes);
         d->rt->leave(&scope);
     }

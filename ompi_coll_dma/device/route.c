@@ -70,7 +70,6 @@ const dma_memory_t dma_device_memory = {
     .prepare_next = dma_device_prepare_next,
     .in_stream_start = dma_device_in_stream_start,
     .in_stream_alone = dma_device_in_stream_alone,
-    .in_stream_wait = dma_device_in_stream_wait,
     .in_stream_end = dma_device_in_stream_end,
     .in_stream_has_begun = dma_device_in_stream_has_begun,
     .in_stream_push_on = dma_device_in_stream_push_on,

@@ -125,12 +125,20 @@ typedef struct dma_run_parts {
     const dma_parts_target_t *targets; /* by rank */
 } dma_run_parts_t;
 
+/* A stream of the application, and one of ours beside it for copies inside of the device. These are kernels. Kernels and copies to
+ * peers, which engines make, cannot hand over to each other in one stream in less time than several small copies take. */
+typedef struct dma_gpu_app_stream {
+    dma_gpu_stream_t *stream, *side;
+    dma_gpu_event_t *begun, *copied; /* what `side` waits for in `stream`, and the other way round */
+} dma_gpu_app_stream_t;
+
 /* What a run in a stream of the application needs besides, in our device's address space: the words that say that a rank has
- * started, of this rank and of its peers; and memory for exchanges, at least two pages for each rank. */
+ * started, of this rank and of its peers; the lines of the peers that copy to this rank; and memory for exchanges, at least two
+ * pages for each rank. */
 typedef struct dma_gpu_in_stream {
     uint64_t own;
-    const uint64_t *peers;
-    size_t npeers;
+    const uint64_t *peers, *lines;
+    size_t npeers, nlines;
     uint64_t temp, temp_bytes; /* 0: the plan has no exchanges */
 } dma_gpu_in_stream_t;
 
@@ -241,7 +249,8 @@ typedef struct dma_gpu_engine {
      * the epoch to the own word, waits until those of the peers have reached it, and does what `start` does. Several such runs may
      * be in progress, if the stream has waited for the lines of the first before it gets the next. Never waits. DMA_UNSUPPORTED:
      * nothing was submitted, and the run can be started. Any other error fails the communicator. */
-    dma_status_t (*enqueue)(const dma_run_t *run, dma_gpu_stream_t *stream, const dma_gpu_in_stream_t *in_stream);
+    dma_status_t (*enqueue)(const dma_run_t *run, const dma_gpu_app_stream_t *app,
+                            const dma_gpu_in_stream_t *in_stream);
     /* [may be NULL] Work of the CPU while a started run is in progress, also of an armed one. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);
     /* [may be NULL] The last run has ended: all lines of this rank have been seen. */

@@ -168,15 +168,17 @@ typedef struct dma_gpu_runtime {
 
     /*
      * Stream memory operations; scope [may be NULL]. `write32` writes `value` to `addr`, a device address of registered or device
-     * memory, after all earlier work on the stream is complete and visible. Behind `wait32`, later work waits until each of n words
-     * in registered memory is `value` or has gone past it, compared by signed difference.
+     * memory, after all earlier work on the stream is complete and visible. `write_and_wait32` does that for all words of `writes`,
+     * then later work waits until each word of `waits`, in registered memory, is `value` or has gone past it, compared by signed
+     * difference. One operation takes less time than several. DMA_UNSUPPORTED: nothing has been submitted.
      *
      * While a stream waits, some calls of the application do not return (cudaFree), and streams that share a hardware channel with
      * it do not move. So no stream of ours ever waits. A stream of the application may, if nothing that another rank waits for is
      * submitted later by a thread of ours.
      */
     dma_status_t (*write32)(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
-    dma_status_t (*wait32)(dma_gpu_stream_t *stream, const uint64_t *addrs, size_t n, uint32_t value);
+    dma_status_t (*write_and_wait32)(dma_gpu_stream_t *stream, const uint64_t *writes, size_t nwrites,
+                                     const uint64_t *waits, size_t nwaits, uint32_t value);
 
     /*
      * Streams of the application [both may be NULL]. `stream_adopt` makes a handle of one, in the scope of a device. DMA_UNSUPPORTED:
@@ -191,6 +193,8 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*event_destroy)(dma_gpu_event_t *event);
     dma_status_t (*event_record)(dma_gpu_event_t *event, dma_gpu_stream_t *stream);
     dma_status_t (*event_query)(dma_gpu_event_t *event);
+    /* Later work of the stream waits for what the event was recorded behind last [may be NULL]. */
+    dma_status_t (*stream_wait_event)(dma_gpu_stream_t *stream, dma_gpu_event_t *event);
     /*
      * Events with timing; scope. Either both are set or both are NULL [may be NULL]. For an event that event_create_timed has
      * made, the members above do the same. event_elapsed: nanoseconds between the last records of two such events of one

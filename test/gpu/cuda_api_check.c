@@ -57,6 +57,16 @@ SAME(cuda_layout_access_t, type, CUmemAccessDesc, location.type);
 SAME(cuda_layout_access_t, id, CUmemAccessDesc, location.id);
 SAME(cuda_layout_access_t, flags, CUmemAccessDesc, flags);
 
+SAME_SIZE(cuda_layout_word_t, CUstreamBatchMemOpParams);
+SAME(cuda_layout_word_t, what.code, CUstreamBatchMemOpParams, writeValue.operation);
+SAME(cuda_layout_word_t, what.addr, CUstreamBatchMemOpParams, writeValue.address);
+SAME(cuda_layout_word_t, what.value, CUstreamBatchMemOpParams, writeValue.value64);
+SAME(cuda_layout_word_t, what.flags, CUstreamBatchMemOpParams, writeValue.flags);
+SAME(cuda_layout_word_t, what.alias, CUstreamBatchMemOpParams, writeValue.alias);
+SAME(cuda_layout_word_t, what.addr, CUstreamBatchMemOpParams, waitValue.address);
+SAME(cuda_layout_word_t, what.value, CUstreamBatchMemOpParams, waitValue.value64);
+SAME(cuda_layout_word_t, what.flags, CUstreamBatchMemOpParams, waitValue.flags);
+
 #define EQUAL(ours, theirs) _Static_assert((long long)(ours) == (long long)(theirs), #ours)
 
 EQUAL(CUDA_DONE, CUDA_SUCCESS);

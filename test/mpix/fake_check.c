@@ -117,6 +117,11 @@ static void copies(void)
     free(to);
 }
 
+static cuda_word_t word(cuda_enum_t code, cuda_addr_t addr, uint32_t value)
+{
+    return (cuda_word_t){.what = {.code = code, .addr = addr, .value = value}};
+}
+
 static void words(void)
 {
     static _Alignas(64) uint32_t plain[16];
@@ -135,6 +140,15 @@ static void words(void)
     CHECK(cu.cuStreamWaitValue32_v2(stream, there, UINT32_MAX, 0) == CUDA_DONE);
     CHECK(cu.cuStreamWaitValue32_v2(stream, there, 5, 1) == CUDA_DONE);
     CHECK(cu.cuStreamSynchronize(stream) == CUDA_DONE && plain[0] == 5);
+    /* Of several operations, nothing is submitted if one is wrong. */
+    CHECK(cu.cuStreamBatchMemOp_v2(stream, 2, (cuda_word_t[]){word(2, there, 6), word(2, (uintptr_t)(plain + 16), 6)},
+                                   0) == FAKE_INVALID);
+    CHECK(cu.cuStreamBatchMemOp_v2(stream, 1, (cuda_word_t[]){word(7, there, 6)}, 0) == FAKE_INVALID);
+    CHECK(cu.cuStreamSynchronize(stream) == CUDA_DONE && plain[0] == 5);
+    CHECK(cu.cuStreamBatchMemOp_v2(stream, 3,
+                                   (cuda_word_t[]){word(2, there, 7), word(2, there + 4, 8), word(1, there + 4, 7)},
+                                   0) == CUDA_DONE);
+    CHECK(cu.cuStreamSynchronize(stream) == CUDA_DONE && plain[0] == 7 && plain[1] == 8);
     CHECK(cu.cuMemHostUnregister(plain) == CUDA_DONE && cu.cuStreamDestroy_v2(stream) == CUDA_DONE);
 }
 

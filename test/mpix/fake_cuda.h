@@ -148,7 +148,7 @@ cuda_error_t fake_check_stream(const fake_stream_t *stream, const char *call);
     X(cuMemcpyDtoD_v2, cuda_addr_t to, cuda_addr_t from, size_t bytes)                                                 \
     X(cuMemsetD8_v2, cuda_addr_t to, unsigned char value, size_t bytes)                                                \
     X(cuStreamGetFlags, struct CUstream_st *stream, unsigned *flags)                                                   \
-    X(cuStreamWaitEvent, struct CUstream_st *stream, struct CUevent_st *event, unsigned flags)                         \
+    X(cuStreamWaitValue32_v2, struct CUstream_st *stream, cuda_addr_t word, uint32_t value, unsigned flags)            \
     X(cuEventSynchronize, struct CUevent_st *event)                                                                    \
     X(cuLaunchHostFunc, struct CUstream_st *stream, void (*function)(void *arg), void *arg)                            \
     X(cuLaunchKernel, void (*kernel)(void *arg), unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,  \

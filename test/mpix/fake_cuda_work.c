@@ -158,6 +158,28 @@ cuda_error_t cuStreamWaitValue32_v2(fake_stream_t *stream, cuda_addr_t word, uin
     return submit_word(stream, run_wait, word, value, flags, "cuStreamWaitValue32");
 }
 
+/* Nothing is submitted if one of the operations is wrong. */
+cuda_error_t cuStreamBatchMemOp_v2(fake_stream_t *stream, unsigned n, cuda_word_t *words, unsigned flags)
+{
+    cuda_error_t error = n && n <= 256 && !flags ? CUDA_DONE : FAKE_INVALID;
+
+    for (unsigned i = 0; i < n && !error; i++) {
+        const cuda_word_operation_t *w = &words[i].what;
+
+        error = (w->code != CUDA_WORD_WAIT && w->code != CUDA_WORD_WRITE) || w->flags > EQUAL ? FAKE_INVALID
+                : !fake_may_signal(w->addr)
+                    ? fake_complain(FAKE_INVALID, "cuStreamBatchMemOp", "neither device memory nor registered", w->addr)
+                    : CUDA_DONE;
+    }
+    for (unsigned i = 0; i < n && !error; i++) {
+        const cuda_word_operation_t *w = &words[i].what;
+
+        error = submit_word(stream, w->code == CUDA_WORD_WAIT ? run_wait : run_write, w->addr, (uint32_t)w->value,
+                            w->flags, "cuStreamBatchMemOp");
+    }
+    return error;
+}
+
 /* ---- events: `recorded` counts the calls, `reached` those that a stream has come to. Never freed ---- */
 
 typedef struct CUevent_st {

@@ -67,6 +67,8 @@ static void open_hip(int rank)
     device_of_rank = rank % devices;
     *(void **)&gpu.alloc = call_of(library, "hipMalloc");
     *(void **)&gpu.release = call_of(library, "hipFree");
+    *(void **)&gpu.host_alloc = call_of(library, "hipHostMalloc");
+    *(void **)&gpu.host_release = call_of(library, "hipHostFree");
     *(void **)&gpu.stream_create = call_of(library, "hipStreamCreateWithFlags");
     *(void **)&gpu.stream_destroy = call_of(library, "hipStreamDestroy");
     *(void **)&gpu.synchronize = call_of(library, "hipStreamSynchronize");
@@ -91,6 +93,8 @@ static void open_cuda(int rank)
     *(void **)&set_cuda_context = call_of(library, "cuCtxSetCurrent");
     *(void **)&gpu.alloc = call_of(library, "cuMemAlloc_v2");
     *(void **)&gpu.release = call_of(library, "cuMemFree_v2");
+    *(void **)&gpu.host_alloc = call_of(library, "cuMemHostAlloc");
+    *(void **)&gpu.host_release = call_of(library, "cuMemFreeHost");
     *(void **)&gpu.stream_create = call_of(library, "cuStreamCreate");
     *(void **)&gpu.stream_destroy = call_of(library, "cuStreamDestroy_v2");
     *(void **)&gpu.synchronize = call_of(library, "cuStreamSynchronize");

@@ -24,6 +24,8 @@ typedef struct gpu_table {
     int type; /* MPIX_QUEUE_*; MPIX_QUEUE_THREAD: no device */
     int (*alloc)(void **memory, size_t bytes);
     int (*release)(void *memory);
+    int (*host_alloc)(void **memory, size_t bytes, unsigned flags); /* pinned: copies from and to it return at once */
+    int (*host_release)(void *memory);
     int (*stream_create)(void **stream, unsigned flags);
     int (*stream_destroy)(void *stream);
     int (*synchronize)(void *stream);

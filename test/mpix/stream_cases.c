@@ -294,8 +294,7 @@ static void freed(void)
     lane_free(&a);
     lane_free(&c);
     gpu_must(gpu.release(b.send) || gpu.release(b.recv), "release");
-    free(b.source);
-    free(b.kept);
+    gpu_must(gpu.host_release(b.source) || gpu.host_release(b.kept), "release");
 }
 
 /* ---- failures ---- */

@@ -65,6 +65,15 @@ static int *take(size_t words)
     return memory;
 }
 
+static int *take_pinned(size_t words)
+{
+    void *memory;
+
+    gpu_must(gpu.host_alloc(&memory, words * sizeof(int), 0), "pinned memory");
+    memset(memory, 0, words * sizeof(int));
+    return memory;
+}
+
 void lane_make_queue(lane_t *lane)
 {
     gpu_must(gpu.stream_create(&lane->stream, 1), "stream");
@@ -78,8 +87,8 @@ void lane_make(lane_t *lane)
     MPI_Comm_set_errhandler(lane->comm, MPI_ERRORS_RETURN);
     lane->send = take(WORDS);
     lane->recv = take((size_t)ranks * WORDS);
-    lane->source = calloc(STEPS * WORDS, sizeof(int));
-    lane->kept = calloc((size_t)ranks * STEPS * WORDS, sizeof(int));
+    lane->source = take_pinned(STEPS * WORDS);
+    lane->kept = take_pinned((size_t)ranks * STEPS * WORDS);
     for (int i = 0; i < STEPS * WORDS; i++) {
         lane->source[i] = lane_word(i / WORDS, rank, i % WORDS);
     }
@@ -148,8 +157,7 @@ void lane_free(lane_t *lane)
     GOOD(MPI_Request_free(&lane->request));
     GOOD(MPI_Comm_free(&lane->comm));
     gpu_must(gpu.release(lane->send) || gpu.release(lane->recv), "release");
-    free(lane->source);
-    free(lane->kept);
+    gpu_must(gpu.host_release(lane->source) || gpu.host_release(lane->kept), "release");
 }
 
 bool lane_is_busy(const lane_t *lane)

@@ -56,7 +56,7 @@ static dma_status_t event_destroy(dma_gpu_event_t *event)
         return status;
     }
     pthread_mutex_lock(&fake_machine.lock);
-    while (event->reached < event->recorded) {
+    while (event->reached < event->recorded || event->waits) {
         pthread_cond_wait(&fake_machine.changed, &fake_machine.lock);
     }
     pthread_mutex_unlock(&fake_machine.lock);

@@ -76,11 +76,15 @@ bool fake_debit(fake_account_t *a, uint64_t bytes);
 struct dma_gpu_event {
     bool timed;
     uint64_t recorded, reached;
+    unsigned waits; /* of streams for it */
     double ns;
 };
 
 /* The clock of all devices; under the lock. */
 double fake_now(void);
+
+/* libgpu_fake_watch.c */
+void fake_note_written(uint64_t dst, uint64_t bytes);
 
 void fake_fill_events(dma_gpu_runtime_t *table);
 void fake_fill_streams(dma_gpu_runtime_t *table);

@@ -11,7 +11,7 @@
 
 #include "libgpu_fake_internal.h"
 
-typedef enum work_code { WORK_COPY, WORK_RECT, WORK_WRITE, WORK_WAIT, WORK_RECORD } work_code_t;
+typedef enum work_code { WORK_COPY, WORK_RECT, WORK_WRITE, WORK_WAIT, WORK_RECORD, WORK_EVENT } work_code_t;
 
 typedef struct one_copy {
     uint64_t dst, src, bytes;
@@ -59,49 +59,16 @@ static bool ready(const work_t *w)
     switch (w->code) {
     case WORK_WAIT:
         return (int32_t)(__atomic_load_n((uint32_t *)(uintptr_t)w->dst, __ATOMIC_ACQUIRE) - w->value) >= 0;
+    case WORK_EVENT:
+        return w->event->reached >= w->ticket;
     default:
         return true;
     }
 }
 
-static struct {
-    uint64_t addr, bytes;
-    uint8_t *written;
-} watches[FAKE_GPU_WATCHES];
-
-void fake_gpu_watch(const void *addr, uint64_t bytes, uint8_t *written)
-{
-    int i = 0;
-
-    pthread_mutex_lock(&fake_machine.lock);
-    while (i < FAKE_GPU_WATCHES && (written ? watches[i].written != NULL : watches[i].addr != (uintptr_t)addr)) {
-        i++;
-    }
-    if (i == FAKE_GPU_WATCHES) {
-        fake_misuse("%p cannot be watched", addr);
-    }
-    watches[i].addr = written ? (uintptr_t)addr : 0;
-    watches[i].bytes = bytes;
-    watches[i].written = written;
-    pthread_mutex_unlock(&fake_machine.lock);
-}
-
-static void note_written(uint64_t dst, uint64_t bytes)
-{
-    pthread_mutex_lock(&fake_machine.lock);
-    for (int i = 0; i < FAKE_GPU_WATCHES; i++) {
-        for (uint64_t k = 0; watches[i].written && k < bytes; k++) {
-            if (dst + k - watches[i].addr < watches[i].bytes) {
-                watches[i].written[dst + k - watches[i].addr] = 1;
-            }
-        }
-    }
-    pthread_mutex_unlock(&fake_machine.lock);
-}
-
 static void copy_bytes(uint64_t dst, uint64_t src, uint64_t bytes)
 {
-    note_written(dst, bytes);
+    fake_note_written(dst, bytes);
     memmove((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
 }
 
@@ -123,6 +90,7 @@ static void perform(const work_t *w)
         break;
     case WORK_WAIT:
     case WORK_RECORD:
+    case WORK_EVENT:
         break;
     }
 }
@@ -179,6 +147,8 @@ static void step(fake_stream_t *s)
     if (w->code == WORK_RECORD && w->event->reached < w->ticket) {
         w->event->reached = w->ticket;
         w->event->ns = fake_now();
+    } else if (w->code == WORK_EVENT) {
+        w->event->waits--;
     }
     s->first = w->next;
     if (!s->first) {
@@ -250,7 +220,9 @@ static dma_status_t submit(const char *function, dma_gpu_stream_t *stream, const
         made->copies[j] = swapped;
     }
     if (made->event) {
-        made->ticket = ++made->event->recorded;
+        made->event->recorded += w->code == WORK_RECORD;
+        made->event->waits += w->code == WORK_EVENT;
+        made->ticket = made->event->recorded;
     }
     *of(stream)->last = made;
     of(stream)->last = &made->next;
@@ -324,12 +296,21 @@ dma_status_t fake_gpu_wait32(dma_gpu_stream_t *stream, uint64_t addr, uint32_t v
     return submit("wait32", stream, &(work_t){.code = WORK_WAIT, .dst = addr, .value = value}, NULL, 0);
 }
 
-static dma_status_t wait32(dma_gpu_stream_t *stream, const uint64_t *addrs, size_t n, uint32_t value)
+/* Only the first may fail. */
+static dma_status_t write_and_wait32(dma_gpu_stream_t *stream, const uint64_t *writes, size_t nwrites,
+                                     const uint64_t *waits, size_t nwaits, uint32_t value)
 {
     dma_status_t status = DMA_OK;
 
-    for (size_t i = 0; i < n && status == DMA_OK; i++) {
-        status = fake_gpu_wait32(stream, addrs[i], value);
+    for (size_t i = 0; i < nwrites + nwaits && status == DMA_OK; i++) {
+        work_t w = {.code = i < nwrites ? WORK_WRITE : WORK_WAIT,
+                    .dst = i < nwrites ? writes[i] : waits[i - nwrites],
+                    .value = value};
+
+        status = submit(i ? "word" : "write_and_wait32", stream, &w, NULL, 0);
+        if (status != DMA_OK && i == 0) {
+            return DMA_UNSUPPORTED;
+        }
     }
     return status;
 }
@@ -379,6 +360,8 @@ void fake_gpu_reset(int device)
             *at = w->next;
             if (w->code == WORK_RECORD) {
                 w->event->reached = w->ticket;
+            } else if (w->code == WORK_EVENT) {
+                w->event->waits--;
             }
             free(w);
         }
@@ -513,6 +496,11 @@ static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *strea
     return submit("event_record", stream, &(work_t){.code = WORK_RECORD, .event = event}, NULL, 0);
 }
 
+static dma_status_t stream_wait_event(dma_gpu_stream_t *stream, dma_gpu_event_t *event)
+{
+    return submit("stream_wait_event", stream, &(work_t){.code = WORK_EVENT, .event = event}, NULL, 0);
+}
+
 static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
 {
     int device = fake_scope("graph_create");
@@ -579,10 +567,11 @@ void fake_fill_streams(dma_gpu_runtime_t *table)
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = write32;
-    table->wait32 = wait32;
+    table->write_and_wait32 = write_and_wait32;
     table->stream_adopt = stream_adopt;
     table->stream_forget = stream_forget;
     table->event_record = event_record;
+    table->stream_wait_event = stream_wait_event;
     fake_fill_events(table);
     table->graph_create = graph_create;
     table->graph_update = graph_update;

@@ -130,6 +130,7 @@ unit_helpers += \
 	test/unit/libgpu_fake_late.c \
 	test/unit/libgpu_fake_mapped.c \
 	test/unit/libgpu_fake_stream.c \
+	test/unit/libgpu_fake_watch.c \
 	test/unit/libdriver.c \
 	test/unit/libdriver.h \
 	test/unit/libinterp.c \

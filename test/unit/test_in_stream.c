@@ -144,7 +144,6 @@ static void step_in_stream(rank_t *r, lane_t *lane)
 
     copy(r, lane, to->base, lane->sent[lane->steps], bytes_of(to));
     must(r, dma_channel_start_in_stream(lane->channel, &lane->app, &(dma_in_stream_started_t){0}) == DMA_OK, "start");
-    must(r, dma_channel_wait_in_stream(lane->channel, &lane->app) == DMA_OK, "wait");
     copy(r, lane, lane->kept[lane->steps++], from->base, bytes_of(from));
     lane->started += !lane->in_stream;
     lane->in_stream = true;
@@ -280,8 +279,10 @@ typedef struct obstacle {
 static const obstacle_t obstacles[] = {
     {DMA_REASON_in_stream_memory, "alloc", false, true},
     {DMA_REASON_in_stream_unregistered, "host_register", false, true},
-    {DMA_REASON_in_stream_refused, "write32", false, false},
+    {DMA_REASON_in_stream_refused, "write_and_wait32", false, false},
     {DMA_REASON_in_stream_device, "stream_adopt", false, false},
+    {DMA_REASON_in_stream_memory, "stream_create", false, false},
+    {DMA_REASON_in_stream_memory, "event_create", false, false},
     {DMA_REASON_in_stream_device, NULL, true, false},
 };
 
@@ -380,7 +381,7 @@ START_TEST(on_no_rank)
     job = stream_job(3, refused_body, rt, "auto");
     job.arg = &place;
     if (_i == 1) {
-        rt->wait32 = NULL;
+        rt->write_and_wait32 = NULL;
     } else if (_i == 2) {
         engine.enqueue = NULL;
         job.engines = engines;
@@ -422,7 +423,7 @@ static void fail_first(rank_t *r, lane_t *lane, way_t way)
         enqueue(r, lane, 1);
         must(r, dma_channel_end_in_stream(lane->channel, true) != DMA_OK, "end");
     } else {
-        fake_gpu_fail("wait32", 0, DMA_ERR_ENGINE);
+        fake_gpu_fail("write_and_wait32", 1, DMA_ERR_ENGINE);
         must(r, dma_channel_start_in_stream(lane->channel, &lane->app, &(dma_in_stream_started_t){0}) == DMA_ERR_ENGINE,
              "start");
     }

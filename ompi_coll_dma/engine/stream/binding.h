@@ -9,6 +9,7 @@ typedef struct dma_stream_binding {
     dma_stream_unit_t *unit;
     int rank, nranks;
     uint64_t lines;
+    uint64_t *words; /* room for an address of each program */
     dma_work_t work;
     dma_self_copy_t self_copy;
     dma_gpu_event_t *events[DMA_STREAMS]; /* created if the stream cannot write words */
@@ -39,6 +40,7 @@ dma_status_t dma_stream_collect(dma_stream_binding_t *b, const dma_run_t *run);
 void dma_stream_count_run(const dma_stream_binding_t *b);
 
 /* enqueue.c: a member of the engine's table. */
-dma_status_t dma_stream_enqueue(const dma_run_t *run, dma_gpu_stream_t *stream, const dma_gpu_in_stream_t *in_stream);
+dma_status_t dma_stream_enqueue(const dma_run_t *run, const dma_gpu_app_stream_t *app,
+                                const dma_gpu_in_stream_t *in_stream);
 
 #endif

@@ -48,7 +48,11 @@ static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
 {
     dma_stream_binding_t *b = calloc(1, sizeof(*b));
 
-    if (!b || dma_work_create(&b->work, params->nranks) != DMA_OK) {
+    if (b) {
+        b->words = calloc((size_t)params->nranks + 2, sizeof(*b->words)); /* as many as in work.c */
+    }
+    if (!b || !b->words || dma_work_create(&b->work, params->nranks) != DMA_OK) {
+        free(b ? b->words : NULL);
         free(b);
         return dma_gpu_refuse_for(((dma_stream_unit_t *)handle)->counters, why, DMA_REASON_stream_bind_memory, NULL);
     }
@@ -99,7 +103,7 @@ static bool is_quiet(const dma_stream_binding_t *b)
         bool own = i == b->own_prog;
 
         if (i == b->echoed || (own && b->enqueued)) {
-            continue; /* copies nothing itself, or in front of the other programs */
+            continue; /* copies nothing itself, or with the other programs */
         }
         if (b->recorded[own ? DMA_STREAM_OWN : DMA_STREAM_PUSHES]) {
             if (b->unit->rt->event_query(b->events[own ? DMA_STREAM_OWN : DMA_STREAM_PUSHES]) == DMA_AGAIN) {
@@ -135,6 +139,7 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
         rt->leave(&scope);
     }
     dma_work_destroy(&b->work);
+    free(b->words);
     free(b);
     return quiet;
 }

@@ -1,61 +1,82 @@
 /*
  * Runs in a stream of the application. All of a run is submitted at once, in stream order:
  *
- *     store the epoch to the ready word of this rank
- *     copy the own block, which concerns nobody else
- *     wait for the ready words of the peers
- *     copy to the peers
- *     store the epoch to the lines of these programs
+ *     store the epoch to the ready word of this rank, and wait for those of the peers
+ *     copy to the peers                                                                  beside it: copy the own block
+ *     store the epoch to the lines of these programs, and wait for the lines of the peers
+ *     wait for the copy of the own block
  *
- * The own block is complete when later work of the stream runs, so nobody needs its line. It is never copied by echo: the kernels
- * that could delay it in this stream have ended. Exchanges use the memory of the communicator, because
+ * So what is behind it in the stream runs when the call is complete. A store or a wait costs a device as much as a small copy, and
+ * several at once cost little more than one. Nobody needs the line of the own block. It is copied in a stream of ours beside that
+ * of the application, and waits for what was in front of the call there. Exchanges use the memory of the communicator, because
  * streams that do not wait for each other must not share any.
  */
 #include "engine/stream/binding.h"
 
-static dma_status_t copy_own(const dma_stream_binding_t *b, dma_gpu_stream_t *stream)
-{
-    const dma_own_block_t *own = &b->work.own;
-
-    return own->bytes ? b->unit->rt->copy_async(stream, own->dst, own->src, own->bytes) : DMA_OK;
-}
-
-static dma_status_t copy_to_peers(dma_stream_binding_t *b, dma_gpu_stream_t *stream,
-                                  const dma_gpu_in_stream_t *in_stream)
+/* Behind the store of the ready word: if that is refused, the host makes this start, and nothing may be left of it here. */
+static dma_status_t copy_own(const dma_stream_binding_t *b, const dma_gpu_app_stream_t *app)
 {
     const dma_gpu_runtime_t *rt = b->unit->rt;
-    dma_status_t status = dma_work_push(&b->work, rt, stream);
+    const dma_own_block_t *own = &b->work.own;
+    dma_status_t status = rt->stream_wait_event(app->side, app->begun);
 
-    return status == DMA_OK ? dma_work_exchange(&b->work, rt, stream, in_stream->temp, in_stream->temp_bytes, false)
-                            : status;
+    status = status == DMA_OK ? rt->copy_async(app->side, own->dst, own->src, own->bytes) : status;
+    return status == DMA_OK ? rt->event_record(app->copied, app->side) : status;
 }
 
-static dma_status_t write_lines(const dma_stream_binding_t *b, dma_gpu_stream_t *stream)
+static dma_status_t copy_blocks(dma_stream_binding_t *b, const dma_gpu_app_stream_t *app,
+                                const dma_gpu_in_stream_t *in_stream)
 {
-    dma_status_t status = DMA_OK;
+    const dma_gpu_runtime_t *rt = b->unit->rt;
+    dma_status_t status = b->work.own.bytes ? copy_own(b, app) : DMA_OK;
 
-    for (uint32_t i = 1; i < b->progs && status == DMA_OK; i++) {
+    status = status == DMA_OK ? dma_work_push(&b->work, rt, app->stream) : status;
+    return status == DMA_OK
+               ? dma_work_exchange(&b->work, rt, app->stream, in_stream->temp, in_stream->temp_bytes, false)
+               : status;
+}
+
+static dma_status_t end(dma_stream_binding_t *b, const dma_gpu_app_stream_t *app, const dma_gpu_in_stream_t *in_stream)
+{
+    const dma_gpu_runtime_t *rt = b->unit->rt;
+    dma_status_t status;
+    size_t n = 0;
+
+    for (uint32_t i = 1; i < b->progs; i++) {
         if (i != b->own_prog) {
-            status = b->unit->rt->write32(stream, b->lines + (i - 1) * sizeof(dma_engine_line_t), b->epoch);
+            b->words[n++] = b->lines + (i - 1) * sizeof(dma_engine_line_t);
         }
     }
-    return status;
+    status = rt->write_and_wait32(app->stream, b->words, n, in_stream->lines, in_stream->nlines, b->epoch);
+    return status == DMA_OK && b->work.own.bytes ? rt->stream_wait_event(app->stream, app->copied) : status;
 }
 
-static dma_status_t submit(dma_stream_binding_t *b, dma_gpu_stream_t *stream, const dma_gpu_in_stream_t *in_stream)
+static void note_run(dma_stream_binding_t *b, const dma_run_t *run)
 {
-    dma_status_t status = copy_own(b, stream);
-
-    if (status == DMA_OK) {
-        status = b->unit->rt->wait32(stream, in_stream->peers, in_stream->npeers, b->epoch);
-    }
-    if (status == DMA_OK) {
-        status = copy_to_peers(b, stream, in_stream);
-    }
-    return status == DMA_OK ? write_lines(b, stream) : status;
+    b->epoch = run->epoch;
+    b->progs = run->plan->nprogs;
+    b->own_prog = b->work.own.prog;
+    b->echoed = 0;
+    b->by_links = false;
+    b->window = run->window;
+    b->enqueued = true;
 }
 
-dma_status_t dma_stream_enqueue(const dma_run_t *run, dma_gpu_stream_t *stream, const dma_gpu_in_stream_t *in_stream)
+/* DMA_UNSUPPORTED: nothing has been submitted that anyone would notice. */
+static dma_status_t begin(dma_stream_binding_t *b, const dma_run_t *run, const dma_gpu_app_stream_t *app,
+                          const dma_gpu_in_stream_t *in_stream)
+{
+    const dma_gpu_runtime_t *rt = b->unit->rt;
+
+    if (!b->unit->writes || dma_stream_collect(b, run) != DMA_OK ||
+        (b->work.own.bytes && rt->event_record(app->begun, app->stream) != DMA_OK)) {
+        return DMA_UNSUPPORTED;
+    }
+    return rt->write_and_wait32(app->stream, &in_stream->own, 1, in_stream->peers, in_stream->npeers, run->epoch);
+}
+
+dma_status_t dma_stream_enqueue(const dma_run_t *run, const dma_gpu_app_stream_t *app,
+                                const dma_gpu_in_stream_t *in_stream)
 {
     dma_stream_binding_t *b = dma_stream_binding_of(run->binding);
     const dma_gpu_runtime_t *rt = b->unit->rt;
@@ -65,19 +86,11 @@ dma_status_t dma_stream_enqueue(const dma_run_t *run, dma_gpu_stream_t *stream, 
     if (status != DMA_OK) {
         return status;
     }
-    /* If this fails, nothing has been submitted: the write comes last. */
-    if (!b->unit->writes || dma_stream_collect(b, run) != DMA_OK ||
-        rt->write32(stream, in_stream->own, run->epoch) != DMA_OK) {
-        status = DMA_UNSUPPORTED;
-    } else {
-        b->epoch = run->epoch;
-        b->progs = run->plan->nprogs;
-        b->own_prog = b->work.own.prog;
-        b->echoed = 0;
-        b->by_links = false;
-        b->window = run->window;
-        b->enqueued = true;
-        status = submit(b, stream, in_stream);
+    status = begin(b, run, app, in_stream);
+    if (status != DMA_UNSUPPORTED) {
+        note_run(b, run);
+        status = status == DMA_OK ? copy_blocks(b, app, in_stream) : status;
+        status = status == DMA_OK ? end(b, app, in_stream) : status;
         b->failed = status != DMA_OK;
         dma_stream_count_run(b);
         status = status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;

@@ -76,18 +76,34 @@ typedef struct cuda_layout_batch_attributes {
     unsigned flags;
 } cuda_layout_batch_attributes_t;
 
+/* One of several operations on words that a stream carries out as one. */
+typedef union cuda_layout_word {
+    struct cuda_word_operation {
+        cuda_enum_t code;
+        cuda_addr_t addr;
+        uint64_t value; /* or its lower half */
+        unsigned flags;
+        cuda_addr_t alias;
+    } what;
+    uint64_t reserved[6];
+} cuda_layout_word_t;
+
+typedef struct cuda_word_operation cuda_word_operation_t;
+
 #ifndef DMA_GPU_VENDOR_HEADERS
 typedef cuda_layout_ipc_handle_t cuda_ipc_handle_t;
 typedef cuda_layout_copy2d_t cuda_copy2d_t;
 typedef cuda_layout_copy3d_t cuda_copy3d_t;
 typedef cuda_layout_batch_attributes_t cuda_batch_attributes_t;
 typedef cuda_layout_access_t cuda_access_t;
+typedef cuda_layout_word_t cuda_word_t;
 #else
 typedef CUipcMemHandle cuda_ipc_handle_t;
 typedef CUDA_MEMCPY2D cuda_copy2d_t;
 typedef CUDA_MEMCPY3D cuda_copy3d_t;
 typedef CUmemcpyAttributes cuda_batch_attributes_t;
 typedef CUmemAccessDesc cuda_access_t;
+typedef CUstreamBatchMemOpParams cuda_word_t;
 #endif
 
 #define CUDA_CALLS(X)                                                                                                  \
@@ -137,12 +153,13 @@ typedef CUmemAccessDesc cuda_access_t;
     X(event_destroy, cuEventDestroy_v2, true, struct CUevent_st *event)                                                \
     X(event_record, cuEventRecord, true, struct CUevent_st *event, struct CUstream_st *stream)                         \
     X(event_query, cuEventQuery, true, struct CUevent_st *event)                                                       \
+    X(stream_wait_event, cuStreamWaitEvent, false, struct CUstream_st *stream, struct CUevent_st *event,               \
+      unsigned flags)                                                                                                  \
     X(event_elapsed, cuEventElapsedTime, false, float *ms, struct CUevent_st *from, struct CUevent_st *to)             \
     X(event_elapsed12, cuEventElapsedTime_v2, false, float *ms, struct CUevent_st *from, struct CUevent_st *to)        \
     X(write32, cuStreamWriteValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,           \
       unsigned flags)                                                                                                  \
-    X(wait32, cuStreamWaitValue32_v2, false, struct CUstream_st *stream, cuda_addr_t addr, uint32_t value,             \
-      unsigned flags)                                                                                                  \
+    X(words, cuStreamBatchMemOp_v2, false, struct CUstream_st *stream, unsigned n, cuda_word_t *words, unsigned flags) \
     X(stream_get_ctx, cuStreamGetCtx, false, struct CUstream_st *stream, struct CUctx_st **context)                    \
     X(graph_create, cuGraphCreate, false, struct CUgraph_st **graph, unsigned flags)                                   \
     X(graph_destroy, cuGraphDestroy, false, struct CUgraph_st *graph)                                                  \
@@ -207,6 +224,9 @@ enum {
     CUDA_CAPTURE_RELAXED = 2,
     CUDA_STREAM_NON_BLOCKING = 1,
     CUDA_WAIT_AT_LEAST = 0,
+    CUDA_WORD_WAIT = 1,
+    CUDA_WORD_WRITE = 2,
+    CUDA_MOST_WORDS = 64, /* at once; the driver takes 256 */
     CUDA_EVENT_DISABLE_TIMING = 2,
     CUDA_IPC_LAZY_PEER_ACCESS = 1,
     CUDA_HOST_REGISTER_PORTABLE = 1,

@@ -182,13 +182,28 @@ static dma_status_t write32(dma_gpu_stream_t *handle, uint64_t addr, uint32_t va
     return DMA_CUDA_WITH(stream, write32, stream->cuda, addr, value, 0);
 }
 
-static dma_status_t wait32(dma_gpu_stream_t *handle, const uint64_t *addrs, size_t n, uint32_t value)
+static dma_status_t write_and_wait32(dma_gpu_stream_t *handle, const uint64_t *writes, size_t nwrites,
+                                     const uint64_t *waits, size_t nwaits, uint32_t value)
 {
     const dma_cuda_stream_t *stream = dma_cuda_stream(handle);
+    cuda_word_t words[CUDA_MOST_WORDS] = {0};
     dma_status_t status = DMA_OK;
 
-    for (size_t i = 0; i < n && status == DMA_OK; i++) {
-        status = DMA_CUDA_WITH(stream, wait32, stream->cuda, addrs[i], value, CUDA_WAIT_AT_LEAST);
+    for (size_t i = 0; i < nwrites + nwaits && status == DMA_OK;) {
+        unsigned n = 0;
+
+        for (; n < CUDA_MOST_WORDS && i < nwrites + nwaits; n++, i++) {
+            words[n].what = (cuda_word_operation_t){
+                .code = i < nwrites ? CUDA_WORD_WRITE : CUDA_WORD_WAIT,
+                .addr = i < nwrites ? writes[i] : waits[i - nwrites],
+                .value = value,
+                .flags = i < nwrites ? 0 : CUDA_WAIT_AT_LEAST,
+            };
+        }
+        status = DMA_CUDA_WITH(stream, words, stream->cuda, n, words, 0);
+        if (status != DMA_OK && i == n) {
+            status = DMA_UNSUPPORTED;
+        }
     }
     return status;
 }
@@ -282,6 +297,13 @@ static dma_status_t event_query(dma_gpu_event_t *handle)
     return DMA_CUDA_WITH(event, event_query, event->cuda);
 }
 
+static dma_status_t stream_wait_event(dma_gpu_stream_t *handle, dma_gpu_event_t *on)
+{
+    const dma_cuda_stream_t *stream = dma_cuda_stream(handle);
+
+    return DMA_CUDA_WITH(stream, stream_wait_event, stream->cuda, native_event(on)->cuda, 0);
+}
+
 static dma_status_t event_elapsed(dma_gpu_event_t *first, dma_gpu_event_t *last, double *ns)
 {
     const cuda_event_t *from = native_event(first), *to = native_event(last);
@@ -310,8 +332,8 @@ void dma_cuda_fill_streams(dma_gpu_runtime_t *table)
     table->stream_sync = stream_sync;
     table->default_sync = default_sync;
     table->write32 = dma_cuda.write32 ? write32 : NULL;
-    if (dma_cuda.wait32 && dma_cuda.stream_get_ctx) {
-        table->wait32 = wait32;
+    if (dma_cuda.words && dma_cuda.stream_get_ctx) {
+        table->write_and_wait32 = write_and_wait32;
         table->stream_adopt = stream_adopt;
         table->stream_forget = stream_forget;
     }
@@ -319,6 +341,7 @@ void dma_cuda_fill_streams(dma_gpu_runtime_t *table)
     table->event_destroy = event_destroy;
     table->event_record = event_record;
     table->event_query = event_query;
+    table->stream_wait_event = dma_cuda.stream_wait_event ? stream_wait_event : NULL;
     if (dma_cuda.event_elapsed12 || dma_cuda.event_elapsed) {
         table->event_create_timed = event_create_timed;
         table->event_elapsed = event_elapsed;
