@@ -79,9 +79,11 @@ typedef struct dma_comm_config {
     /* Whether several threads may call at once, on different communicators. May become true while no thread is in a call.
      * NULL: never. */
     const bool *threads;
-    const char *text;   /* name of the communicator in messages to the user; copied */
-    bool nodes;         /* over several nodes */
-    int first;          /* with `nodes`: the lowest rank of the communicator on this node */
+    const char *text; /* name of the communicator in messages to the user; copied */
+    bool nodes;       /* over several nodes */
+    int first;        /* with `nodes`: the lowest rank of the communicator on this node */
+    uint32_t
+        first_calls;    /* with `nodes`: calls that the next module carries out (net_first_calls), equal on all ranks */
     dma_comm_t *parent; /* a communicator of the same ranks: if it fails, this one fails too; NULL: none */
     const void *owner;  /* handle of the communicator in whose name it counts (dma/counters.h); NULL: its own */
 } dma_comm_config_t;

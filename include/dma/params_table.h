@@ -9,7 +9,8 @@
  *         type    int, uint32_t, size_t, or double
  *         zero    ZERO: 0 is also allowed, below `least`, and the help text says what it means; RANGE: it is not
  *         scope   AGREED: in set-up all ranks of a communicator adopt the value of its rank 0, and of sizes the
- *                 smallest value of any rank; LOCAL: each process uses its own value
+ *                 smallest value of any rank; what has to be known before, they adopt of rank 0 of the job
+ *                 (component/terms.c); LOCAL: each process uses its own value
  *         level   who sets it, by which ompi_info lists it: USER (level 1), TUNER (level 5), or TESTER (level 9)
  *     DMA_PARAM_NAME(name, bytes, values, scope, level, help)
  *         bytes   of the member, a string; the default is "auto"
@@ -20,7 +21,7 @@
  * Help texts are shown by ompi_info and by the document, so they contain no markup.
  */
 /* clang-format off */
-DMA_PARAM_NUMBER(int, priority, 91, -100, 100, RANGE, LOCAL, USER, "",
+DMA_PARAM_NUMBER(int, priority, 91, -100, 100, RANGE, AGREED, USER, "",
     "Priority of coll/dma among the collective components of a communicator. A negative value disables coll/dma. The "
     "default is above the 78 of coll/accelerator, which would copy small device buffers to the host before coll/dma "
     "sees them.")
@@ -101,14 +102,14 @@ DMA_PARAM_NUMBER(int, stream_sync, 0, 0, 1, RANGE, LOCAL, USER, "",
 DMA_PARAM_NUMBER(int, progress_thread, 1, 0, 1, RANGE, LOCAL, TUNER, "",
     "1: while a non-blocking or persistent collective in device memory waits for a rank that has not entered it, a sleeping "
     "thread of the process waits for that rank and then starts the copies. 0: the next MPI call starts them.")
-DMA_PARAM_NUMBER(int, nodes, 1, 0, 1, RANGE, LOCAL, USER, "",
+DMA_PARAM_NUMBER(int, nodes, 1, 0, 1, RANGE, AGREED, USER, "",
     "1: communicators over several nodes are served too, over UCX, if the component was built with UCX. 0: only "
     "communicators of one node are served.")
-DMA_PARAM_NUMBER(uint32_t, net_first_calls, 64, 0, 1000, RANGE, LOCAL, USER, "collectives",
+DMA_PARAM_NUMBER(uint32_t, net_first_calls, 64, 0, 1000, RANGE, AGREED, USER, "collectives",
     "Small blocking collectives of a communicator over several nodes that coll/dma leaves to the next component, if no other one "
     "has come before. Longer ones count once more for every 2 KiB of a block, an all-to-all-v counts 8 times. The collective behind "
     "them sets the communicator up, which loads UCX and takes some milliseconds of processor time. Non-blocking and persistent "
-    "collectives set it up at once. 0: the first collective does. All ranks need the same value.")
+    "collectives set it up at once. 0: the first collective does.")
 DMA_PARAM_NAME(net_variant, 32, net_variants, AGREED, TUNER,
     "Algorithm between nodes. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_PATH(net_profile, AGREED, TUNER,

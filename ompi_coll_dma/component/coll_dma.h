@@ -30,16 +30,28 @@
     COLL_DMA_DO(function) COLL_DMA_DO(i##function) COLL_DMA_DO(function##_init)
 #define COLL_DMA_SLOTS DMA_COLLS(COLL_DMA_FORMS)
 
+/* The parameters on which all ranks of a communicator agree before their first message. */
+typedef struct mca_coll_dma_terms {
+    int priority;
+    bool nodes;
+    bool network; /* the component is built with a network */
+    uint32_t net_first_calls;
+} mca_coll_dma_terms_t;
+
 typedef struct mca_coll_dma_component {
     mca_coll_base_component_t super;
 
     dma_params_t params;
+    bool published; /* other processes can read the terms of this one */
 
-    pthread_mutex_t lock;   /* guards proc, ncomms, and writes of polling */
+    pthread_mutex_t lock;   /* guards proc, ncomms, the terms, and writes of polling */
     dma_proc_t *proc;       /* created by the first collective */
     unsigned ncomms;        /* communicators of proc */
     atomic_bool polling;    /* the progress callback is registered */
     atomic_uint idle_turns; /* calls of the progress callback since the last one that had work */
+
+    bool terms_read, has_terms; /* of rank 0 of the job; `has_terms` false: it has not published any */
+    mca_coll_dma_terms_t terms;
 
     dma_counters_t counters;
     const dma_events_t *events; /* NULL: Open MPI has none */
@@ -70,6 +82,7 @@ typedef struct mca_coll_dma_module {
 
     mca_coll_dma_state_t state; /* as the last blocking call has seen it */
     dma_comm_t *comm;
+    mca_coll_dma_terms_t terms;
     bool multi_node;
     int local_leader;                           /* the lowest rank on this node */
     dma_status_t create_status;                 /* why `comm` could not be created; else DMA_OK */
@@ -100,7 +113,7 @@ void mca_coll_dma_params(dma_params_t *params);
 /* selection.c: adds the components that coll/dma needs below it to an include list that names dma. */
 int mca_coll_dma_extend_selection(void);
 
-/* net.c. NULL: communicators over several nodes are not served. */
+/* net.c. NULL: this build has no network. */
 struct dma_net_ops;
 const struct dma_net_ops *mca_coll_dma_net_ops(void);
 /* Removes the network's progress callback. */
@@ -110,6 +123,11 @@ void mca_coll_dma_net_stop_polling(void);
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority);
 /* The name of a process, which Open MPI need not have resolved. */
 ompi_process_name_t mca_coll_dma_name_of(ompi_communicator_t *comm, int rank);
+
+/* terms.c. Publishes the terms of this process, for processes that call MPI_Init at the same time. */
+void mca_coll_dma_terms_publish(void);
+/* The terms of a communicator: equal on all ranks. False: rank 0 of the job, whose terms these are, has not loaded coll/dma. */
+bool mca_coll_dma_terms_get(ompi_communicator_t *comm, mca_coll_dma_terms_t *terms);
 
 /* prepare.c. Creates module->comm if it does not exist. Local. */
 dma_status_t mca_coll_dma_comm_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm);

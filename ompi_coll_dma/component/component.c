@@ -4,6 +4,7 @@
 #include "coll_dma.h"
 
 static int component_register(void);
+static int component_open(void);
 static int component_close(void);
 static int component_init_query(bool progress_threads, bool mpi_threads);
 
@@ -14,6 +15,7 @@ mca_coll_dma_component_t mca_coll_dma_component = {
                 {
                     DMA_COLL_BASE_VERSION,
                     .mca_component_name = "dma",
+                    .mca_open_component = component_open,
                     .mca_close_component = component_close,
                     .mca_register_component_params = component_register,
                 },
@@ -39,6 +41,13 @@ static int component_register(void)
     rc = OMPI_SUCCESS == rc ? mca_coll_dma_register_counters() : rc;
     rc = OMPI_SUCCESS == rc ? mca_coll_dma_register_events() : rc;
     return OMPI_SUCCESS == rc ? mca_coll_dma_extend_selection() : rc;
+}
+
+/* Called in MPI_Init, before the processes exchange what they have published. */
+static int component_open(void)
+{
+    mca_coll_dma_terms_publish();
+    return OMPI_SUCCESS;
 }
 
 /* The module structure differs between the series of Open MPI, and the dynamic loader does not distinguish 4.0 from 4.1. */

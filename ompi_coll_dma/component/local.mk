@@ -20,6 +20,7 @@ component_sources += \
 	ompi_coll_dma/component/request.h \
 	ompi_coll_dma/component/selection.c \
 	ompi_coll_dma/component/series.h \
-	ompi_coll_dma/component/services.c
+	ompi_coll_dma/component/services.c \
+	ompi_coll_dma/component/terms.c
 
 help_files += ompi_coll_dma/component/help-coll-dma.txt

@@ -1,8 +1,8 @@
 /*
  * Modules: for which communicators coll/dma is available, and the functions of the module below.
  *
- * comm_query and enable decide without messages, from facts that are equal on all ranks of the communicator. If ranks decided
- * differently, the first collective would hang.
+ * comm_query and enable decide without messages of their own, from facts that are equal on all ranks of the communicator. If ranks
+ * decided differently, the first collective would hang. So parameters are those of one process (terms.c).
  */
 #include "request.h"
 
@@ -12,6 +12,7 @@ static void construct(mca_coll_dma_module_t *module)
     module->comm = NULL;
     module->multi_node = false;
     module->local_leader = 0;
+    module->terms = (mca_coll_dma_terms_t){0};
     module->create_status = DMA_OK;
     atomic_init(&module->reported, false);
     module->spare_request = NULL;
@@ -119,10 +120,8 @@ static bool is_one_job(ompi_communicator_t *comm, bool *multi_node, int *local_l
 
 /* One line for a communicator over several nodes that this process was told, or built, to leave alone. A user who switched
  * the nodes off gets it on request only. Rank 0 prints. */
-static void report_left_out(ompi_communicator_t *comm)
+static void report_left_out(ompi_communicator_t *comm, bool off)
 {
-    bool off = !mca_coll_dma_component.params.nodes;
-
     if (0 == ompi_comm_rank(comm)) {
         mca_coll_dma_host.report(
             off ? DMA_REPORT_NOTE : DMA_REPORT_WARN, "several nodes",
@@ -132,46 +131,49 @@ static void report_left_out(ompi_communicator_t *comm)
     }
 }
 
-/* Why coll/dma must not serve the communicator, if there is a reason. Uses only facts that are equal on all ranks. */
-static dma_reason_t why_left_out(ompi_communicator_t *comm, bool *multi_node, int *local_leader)
+/* Why coll/dma must not serve the communicator, if there is a reason. Uses only facts that are equal on all ranks. Fills the
+ * module. */
+static dma_reason_t why_left_out(ompi_communicator_t *comm, mca_coll_dma_module_t *module)
 {
-    if (mca_coll_dma_component.params.priority < 0) {
-        return DMA_REASON_comm_priority;
-    }
+    mca_coll_dma_terms_t *terms = &module->terms;
+
     if (DMA_FAULT_TOLERANT) {
         return DMA_REASON_comm_ulfm;
     }
     if (OMPI_COMM_IS_INTER(comm)) {
         return DMA_REASON_comm_inter;
     }
-    if (!is_one_job(comm, multi_node, local_leader)) {
+    if (!is_one_job(comm, &module->multi_node, &module->local_leader)) {
         return DMA_REASON_comm_jobs;
     }
-    if (*multi_node && !mca_coll_dma_net_ops()) {
-        report_left_out(comm);
-        return mca_coll_dma_component.params.nodes ? DMA_REASON_comm_no_ucx : DMA_REASON_comm_nodes_off;
+    if (!mca_coll_dma_terms_get(comm, terms)) {
+        return DMA_REASON_comm_not_loaded;
+    }
+    if (terms->priority < 0) {
+        return DMA_REASON_comm_priority;
+    }
+    if (module->multi_node && !(terms->nodes && terms->network)) {
+        report_left_out(comm, !terms->nodes);
+        return terms->nodes ? DMA_REASON_comm_no_ucx : DMA_REASON_comm_nodes_off;
     }
     return DMA_REASON_NONE;
 }
 
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority)
 {
-    mca_coll_dma_module_t *module;
-    bool multi_node;
-    int local_leader;
-    dma_reason_t why = why_left_out(comm, &multi_node, &local_leader);
+    mca_coll_dma_module_t *module = OBJ_NEW(mca_coll_dma_module_t);
+    dma_reason_t why;
 
-    if (why) {
-        dma_counters_add_reason(&mca_coll_dma_component.counters, why);
-        return NULL;
-    }
-    module = OBJ_NEW(mca_coll_dma_module_t);
     if (!module) {
         return NULL;
     }
-    module->multi_node = multi_node;
-    module->local_leader = local_leader;
-    *priority = mca_coll_dma_component.params.priority;
+    why = why_left_out(comm, module);
+    if (why) {
+        dma_counters_add_reason(&mca_coll_dma_component.counters, why);
+        OBJ_RELEASE(module);
+        return NULL;
+    }
+    *priority = module->terms.priority;
     module->super.coll_module_enable = enable;
     module->super.coll_module_disable = disable;
 #define COLL_DMA_DO(slot) module->super.coll_##slot = mca_coll_dma_##slot;

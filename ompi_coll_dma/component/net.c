@@ -222,7 +222,7 @@ static const dma_net_ops_t ucx = {
 
 const dma_net_ops_t *mca_coll_dma_net_ops(void)
 {
-    return mca_coll_dma_component.params.nodes ? &ucx : NULL;
+    return &ucx;
 }
 
 void mca_coll_dma_net_stop_polling(void)

@@ -36,6 +36,7 @@ dma_status_t mca_coll_dma_comm_open(mca_coll_dma_module_t *module, ompi_communic
             .text = name.text,
             .nodes = module->multi_node,
             .first = module->local_leader,
+            .first_calls = module->terms.net_first_calls,
         };
 
         module->create_status = dma_comm_create(proc, &config, &module->comm);

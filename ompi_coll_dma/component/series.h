@@ -41,6 +41,12 @@
 #endif
 #else /* the component */
 
+#if DMA_OMPI_41
+#include "opal/mca/pmix/pmix.h"
+#else
+#include "opal/mca/pmix/pmix-internal.h"
+#endif
+
 /* The version of the component interface, and the types of a count, of an array of counts and of one of displacements. */
 #if DMA_OMPI_60
 #define DMA_COLL_BASE_VERSION MCA_COLL_BASE_VERSION_3_0_0
@@ -116,6 +122,12 @@ typedef const int *dma_displs_t;
 #define DMA_FAULT_TOLERANT false
 #endif
 
+#if DMA_OMPI_41
+#define DMA_MODEX_GLOBAL OPAL_PMIX_GLOBAL
+#else
+#define DMA_MODEX_GLOBAL PMIX_GLOBAL
+#endif
+
 /* The version of the library at run time, which may differ from the one that the component was built with. */
 static inline void dma_library_version(char text[MPI_MAX_LIBRARY_VERSION_STRING])
 {
@@ -154,6 +166,32 @@ static inline bool dma_info_get(ompi_info_t *info, const char *key, char *text, 
     OBJ_RELEASE(value);
     return found;
 #endif
+}
+
+/* Publishes data of this process for all processes of the job. False: there is nothing that would carry them. */
+static inline bool dma_modex_send(const char *key, const void *data, size_t bytes)
+{
+    int rc;
+
+    OPAL_MODEX_SEND_STRING(rc, DMA_MODEX_GLOBAL, (char *)key, data, bytes);
+    return OPAL_SUCCESS == rc;
+}
+
+/* Copies what another process has published before the end of its MPI_Init, and waits for that. False: nothing that fits. */
+static inline bool dma_modex_recv(const char *key, const ompi_process_name_t *name, void *data, size_t bytes)
+{
+    uint8_t *published = NULL;
+    size_t size = 0;
+    bool fits;
+    int rc;
+
+    OPAL_MODEX_RECV_STRING(rc, key, name, &published, &size);
+    fits = OPAL_SUCCESS == rc && published && size >= bytes;
+    if (fits) {
+        memcpy(data, published, bytes);
+    }
+    free(published);
+    return fits;
 }
 
 /* The context id of a communicator, for messages. */

@@ -41,6 +41,7 @@ dma_status_t dma_comm_create(dma_proc_t *proc, const dma_comm_config_t *config, 
     comm->threads = config->threads ? config->threads : &one_thread;
     comm->nodes = config->nodes;
     comm->first = config->first;
+    comm->first_calls = config->first_calls;
     comm->row = &proc->state.nowhere;
     comm->parent = config->parent;
     comm->engine = &dma_engine_host;

@@ -185,6 +185,7 @@ struct dma_comm {
     bool refusal_reported;         /* this rank could not read a peer's memory, and has reported it */
     bool oversubscribed;           /* more ranks than cores: yield rather than spin */
     uint64_t seq;                  /* of the last task */
+    uint32_t first_calls;          /* which the next module carries out before the set-up (first.c) */
     uint64_t first_weight;         /* of the calls that the next module has carried out (first.c) */
     dma_state_row_t *row;          /* what coll_dma_state reads of this communicator */
     const dma_trace_comm_t *trace; /* `traced`; NULL: it is not traced */

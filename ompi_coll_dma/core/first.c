@@ -9,9 +9,8 @@
  * persistent calls are meant for repetition.
  *
  * All ranks decide alike: by the number, the form and the sizes of the calls, which are equal on all ranks because MPI requires
- * the same order of calls, equal sizes, and does not match blocking calls with others; and by the parameter, which the user sets to
- * one value for all ranks. No rank publishes its value beforehand, because what is saved is the first message. The blocks of an
- * all-to-all-v are known to two ranks each, so such a call has a fixed weight.
+ * the same order of calls, equal sizes, and does not match blocking calls with others; and by the parameter, of which all ranks use
+ * one value (component/terms.c). The blocks of an all-to-all-v are known to two ranks each, so such a call has a fixed weight.
  *
  * If a first call fails, the next module reports that on this rank. No peer is informed, because there is no network yet. That is
  * also so if a call of an ASIDE communicator fails. The number of calls goes on equally on all ranks, and the set-up begins with
@@ -42,7 +41,7 @@ static uint64_t weight_of(const dma_call_t *call, int nranks)
 static bool is_first(const dma_comm_t *comm)
 {
     return comm->nodes && (comm->state == DMA_COMM_NEW || comm->state == DMA_COMM_FIRST) &&
-           comm->first_weight < comm->proc->params.net_first_calls;
+           comm->first_weight < comm->first_calls;
 }
 
 static void note_first(dma_comm_t *comm)

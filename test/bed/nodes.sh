@@ -81,6 +81,45 @@ ok 'first calls: the default' by_default
 ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 400 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
     --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll dma --mca coll_dma_net_first_calls 1 "$build/test/bed/first_calls" comms
 
+# differ PARAMETER FIRST SECOND ARGS...: a program whose ranks have FIRST on one host and SECOND on the other, as with a file
+# mca-params.conf on one of them. Without an agreement ranks wait for each other for ever.
+differ() {
+    local set=OMPI_MCA_$1 first=$2 second=$3
+    shift 3
+    "$here/bed" 2 -t 60 -- mpirun --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 -n 2 --host h0:2 -x "$set=$first" "$@" : \
+        -n 2 --host h1:2 -x "$set=$second" "$@"
+}
+# used SERVED PARAMETER FIRST SECOND: all ranks use the value of rank 0, so coll/dma serves MPI_COMM_WORLD, or does not. The data
+# are right.
+used() {
+    local served=0 output
+    output=$(differ "${@:2}" "$build/examples/allgather_check" 2>&1) || { echo "$output" && return 1; }
+    printf '%s\n' "$output"
+    ! grep -q 'MPI_COMM_WORLD.*: 4 ranks, ready' <<<"$output" || served=1
+    [ $served = "$1" ] && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
+}
+mca_path=${OMPI_MCA_mca_base_component_path:?}
+for other in 0 2 64; do
+    # Each rank looks at its counters: one call goes to the next component.
+    ok "ranks differ: net_first_calls 1 and $other" says ' checks, 0 failed$' differ coll_dma_net_first_calls 1 $other \
+        "$build/test/bed/first_calls" once "${loaded[@]}"
+done
+ok 'ranks differ: net_first_calls 0 and 1' used 1 coll_dma_net_first_calls 0 1
+ok 'ranks differ: nodes 1 and 0' used 1 coll_dma_nodes 1 0
+ok 'ranks differ: nodes 0 and 1' used 0 coll_dma_nodes 0 1
+ok 'ranks differ: priority 91 and -1' used 1 coll_dma_priority 91 -1
+ok 'ranks differ: priority -1 and 91' used 0 coll_dma_priority -1 91
+ok 'ranks differ: priority 91 and 5, which is below other components' used 1 coll_dma_priority 91 5
+ok 'ranks differ: rank 0 has not loaded coll/dma' used 0 coll ^dma dma
+without=$build/test/bed/inside:${mca_path#*:}
+ok 'ranks differ: rank 0 was built without UCX' used 0 mca_base_component_path "$without" "$mca_path"
+ok 'ranks differ: others were built without UCX' used 0 mca_base_component_path "$mca_path" "$without"
+# Nothing is collected in MPI_Init: processes ask the daemon of rank 0's host.
+export OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0
+ok 'ranks differ: processes ask rank 0' used 1 coll_dma_net_first_calls 2 0
+ok 'ranks differ: processes ask rank 0, which has not loaded coll/dma' used 0 coll ^dma dma
+unset OMPI_MCA_pmix_base_async_modex OMPI_MCA_pmix_base_collect_data
+
 # Ranks disagree about a call, so that they choose different algorithms. The test passes if they get errors.
 quarrel() {
     local hosts=$1
@@ -122,7 +161,6 @@ counts() {
 }
 ok 'nodes=0: counts it' counts reason_comm_nodes_off --mca coll_dma_nodes 0
 ok 'nodes=0: says so, on request' says 'nodes are left to the other components: coll_dma_nodes is 0$' check_in --mca coll_dma_nodes 0
-mca_path=${OMPI_MCA_mca_base_component_path:?}
 # The component without UCX prints once, also without coll_dma_verbose, that it does not serve the communicator.
 inside() {
     local output

@@ -60,4 +60,12 @@ allcoll=$(program allcoll) && prefer=$(program prefer) || exit 1
 ok 'left out: the priority' tool reason_comm_priority=2 calls_blocking_allgather=0 -- --mca coll_dma_priority -1 "$prefer" basic
 ok 'left out: two groups, and two jobs' tool reason_comm_inter=+ reason_comm_jobs=+ -- "$allcoll" --spawn 2
 ok 'left out: nothing below' tool reason_comm_below=2 -- "$prefer" tuned,libnbc
+# The second rank has loaded coll/dma, and the tool.
+second=(-n 1 -x DMA_TEST_COUNTERS="$work/read" -x LD_PRELOAD="$build/test/mpi/libcounters_shim.so" "$prefer" basic)
+without_first() {
+    mkdir -p "$work/read" && rm -f "$work"/read/*
+    launch 60 1 -x OMPI_MCA_coll=^dma "$prefer" basic : "${second[@]}" && cat "$work"/read/* | tee "$work/sums" &&
+        grep -q '^reason_comm_not_loaded [1-9]' "$work/sums"
+}
+ok 'left out: rank 0 has not loaded it' without_first
 finish

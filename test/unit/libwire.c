@@ -459,7 +459,8 @@ dma_comm_t *wire_comm(rank_t *r, int first)
                                 .nranks = r->n,
                                 .text = "several nodes",
                                 .nodes = true,
-                                .first = first};
+                                .first = first,
+                                .first_calls = r->job->params.net_first_calls};
     dma_comm_t *comm = NULL;
 
     wire_enter(r);

@@ -332,6 +332,24 @@ static void one_node(rank_t *r)
     dma_comm_destroy(comm);
 }
 
+/* All ranks use the number of the communicator, and none its own. */
+static void differ(int rank, dma_params_t *params)
+{
+    params->net_first_calls = (uint32_t)rank;
+}
+
+START_TEST(ranks_with_other_parameters_use_the_number_of_the_communicator)
+{
+    static const order_t order = {2, true};
+    job_t job = first_job(three, 2);
+
+    job.arg = (void *)(uintptr_t)&order;
+    job.tune = differ;
+    part_run(&job);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_net_first_calls), 2 * 6);
+}
+END_TEST
+
 START_TEST(one_node_has_no_first_calls)
 {
     job_t job = threads_job(3, one_node);
@@ -352,6 +370,7 @@ int main(void)
     unit_test(suite, a_setup_that_ends_aside, 60);
     unit_test(suite, a_persistent_call_begins_the_setup, 60);
     unit_test(suite, a_communicator_ends_before_its_setup, 60);
+    unit_test(suite, ranks_with_other_parameters_use_the_number_of_the_communicator, 60);
     unit_test(suite, one_node_has_no_first_calls, 60);
     return unit_main(suite);
 }

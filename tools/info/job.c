@@ -143,7 +143,6 @@ static const char *state_text(uint32_t state)
     return state == DMA_COMM_READY      ? "served"
            : state == DMA_COMM_ASIDE    ? "not served"
            : state == DMA_COMM_POISONED ? "failed"
-           : state == DMA_COMM_FIRST    ? "not set up"
                                         : "coll/dma does not have it";
 }
 
@@ -213,16 +212,13 @@ static void join_processors(info_host_t *host)
     MPI_Comm_free(&local);
 }
 
-/* Has MPI_COMM_WORLD set up, by a collective behind its first ones. Ranks that disagree which these are would wait for ever. */
-static bool set_up(const info_job_t *job, uint32_t first_calls, int *numbers)
+/* Has MPI_COMM_WORLD set up, by a collective behind its first ones. Rank 0 says which these are. */
+static void set_up(const info_job_t *job, uint32_t first_calls, int *numbers)
 {
-    long range[2] = {first_calls, -(long)first_calls};
-
-    MPI_Allreduce(MPI_IN_PLACE, range, 2, MPI_LONG, MPI_MAX, MPI_COMM_WORLD);
-    for (long i = 0; range[0] == -range[1] && i <= range[0]; i++) {
+    MPI_Bcast(&first_calls, 1, MPI_UINT32_T, 0, MPI_COMM_WORLD);
+    for (uint32_t i = 0; i <= first_calls; i++) {
         MPI_Allgather(&job->rank, 1, MPI_INT, numbers, 1, MPI_INT, MPI_COMM_WORLD);
     }
-    return range[0] == -range[1];
 }
 
 bool info_job_join(info_t *info)
@@ -238,12 +234,8 @@ bool info_job_join(info_t *info)
     if (!numbers) {
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    if (set_up(&job, info->mpi.params.net_first_calls, numbers)) {
-        read_state(&job);
-    } else {
-        job.state = DMA_COMM_FIRST;
-        snprintf(job.reason, sizeof(job.reason), "ranks have different values of coll_dma_net_first_calls");
-    }
+    set_up(&job, info->mpi.params.net_first_calls, numbers);
+    read_state(&job);
     free(numbers);
     if (!share(info)) {
         MPI_Abort(MPI_COMM_WORLD, 1);

@@ -1,0 +1,81 @@
+/*
+ * The parameters on which the ranks of a communicator must agree before their first message: is coll/dma among its components,
+ * and which call begins the set-up? If ranks had different values, some would wait in the set-up for others that are in the next
+ * component, for ever.
+ *
+ * So each process publishes its values when Open MPI opens the component, with all that processes publish for MPI_Init. All
+ * communicators use the values of rank 0 of the job. A process reads them once, when MPI_COMM_WORLD is made, or the first communicator
+ * of a session, out of memory that the daemon of its node has filled by then. If Open MPI is told to collect nothing at its start,
+ * it asks the daemon. No collective costs more by that.
+ */
+#include "coll_dma.h"
+
+#define KEY "coll/dma"
+
+/* What a process publishes. Other versions may have further members behind these. */
+typedef struct published {
+    int32_t priority;
+    uint32_t nodes;
+    uint32_t network;
+    uint32_t net_first_calls;
+} published_t;
+
+static mca_coll_dma_terms_t own_terms(void)
+{
+    const dma_params_t *params = &mca_coll_dma_component.params;
+
+    return (mca_coll_dma_terms_t){
+        .priority = params->priority,
+        .nodes = params->nodes,
+        .network = NULL != mca_coll_dma_net_ops(),
+        .net_first_calls = params->net_first_calls,
+    };
+}
+
+void mca_coll_dma_terms_publish(void)
+{
+    mca_coll_dma_terms_t own = own_terms();
+    published_t record = {
+        .priority = own.priority, .nodes = own.nodes, .network = own.network, .net_first_calls = own.net_first_calls};
+
+    mca_coll_dma_component.published = dma_modex_send(KEY, &record, sizeof(record));
+}
+
+static void read_terms(void)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    ompi_process_name_t name = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = 0};
+    published_t record;
+
+    component->has_terms = dma_modex_recv(KEY, &name, &record, sizeof(record));
+    if (component->has_terms) {
+        component->terms = (mca_coll_dma_terms_t){
+            .priority = record.priority,
+            .nodes = record.nodes,
+            .network = record.network,
+            .net_first_calls = record.net_first_calls,
+        };
+    }
+    component->terms_read = true;
+}
+
+/* A communicator of one process has nobody to agree with. If this process could not publish its terms, no process of the job could.
+ * Then each uses its own. */
+bool mca_coll_dma_terms_get(ompi_communicator_t *comm, mca_coll_dma_terms_t *terms)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    bool found;
+
+    if (ompi_comm_size(comm) == 1 || OMPI_PROC_MY_NAME->vpid == 0 || !component->published) {
+        *terms = own_terms();
+        return true;
+    }
+    pthread_mutex_lock(&component->lock);
+    if (!component->terms_read) {
+        read_terms();
+    }
+    found = component->has_terms;
+    *terms = component->terms;
+    pthread_mutex_unlock(&component->lock);
+    return found;
+}
