@@ -10,6 +10,8 @@ extern void *__libc_realloc(void *old, size_t bytes);
 extern void *__libc_memalign(size_t alignment, size_t bytes);
 extern void __libc_free(void *memory);
 
+#pragma GCC visibility push(default) /* otherwise the libraries of the process go on with the C library's */
+
 static _Thread_local long calls;
 
 long malloc_calls(void)

@@ -91,7 +91,7 @@ static void noisy_work(void)
 {
     for (int i = 0; i < 3; i++) {
         syscall(SYS_getuid);
-        char *volatile memory = malloc(10);
+        char *volatile memory = strdup("made by a library");
         free(memory);
     }
 }
