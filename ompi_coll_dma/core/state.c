@@ -9,6 +9,8 @@
 #include "core/comm.h"
 #include "dma/file_room.h"
 
+#define PAGE_ROWS (4096 / DMA_STATE_ROW_BYTES)
+
 /* ---- the memory ---- */
 
 void dma_state_init(dma_proc_t *proc, const char *job, int rank)
@@ -18,12 +20,13 @@ void dma_state_init(dma_proc_t *proc, const char *job, int rank)
     proc->world_rank = rank;
 }
 
-/* Pages behind row `row`, so that a store to it cannot fail. */
+/* Pages behind row `row`, so that a store to it cannot fail. The first rows have theirs together with the head, and the others with
+ * the first row of their page. */
 static bool allocate_row(const dma_state_t *state, unsigned row)
 {
     size_t at = DMA_STATE_HEAD + (size_t)row * DMA_STATE_ROW_BYTES;
 
-    return dma_file_allocate(state->fd, at, DMA_STATE_ROW_BYTES);
+    return row < PAGE_ROWS || row % PAGE_ROWS || dma_file_allocate(state->fd, at, PAGE_ROWS * DMA_STATE_ROW_BYTES);
 }
 
 static void write_head(dma_proc_t *proc)
@@ -51,7 +54,7 @@ static bool open_state(dma_proc_t *proc)
         return false;
     }
     if (!dma_file_may_have(DMA_STATE_BYTES) || fchmod(state->fd, 0600) || ftruncate(state->fd, DMA_STATE_BYTES) ||
-        !dma_file_allocate(state->fd, 0, DMA_STATE_HEAD)) {
+        !dma_file_allocate(state->fd, 0, DMA_STATE_HEAD + PAGE_ROWS * DMA_STATE_ROW_BYTES)) {
         goto close_fd;
     }
     state->base = mmap(NULL, DMA_STATE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, state->fd, 0);

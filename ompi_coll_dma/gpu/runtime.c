@@ -59,55 +59,65 @@ static const char *soname_of(const struct dl_phdr_info *info)
 {
     const ElfW(Dyn) *entry = NULL;
     uintptr_t strings = 0, soname = 0;
-    bool named = false;
 
     for (int i = 0; i < info->dlpi_phnum; i++) {
         if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
             entry = (const ElfW(Dyn) *)((uintptr_t)info->dlpi_addr + (uintptr_t)info->dlpi_phdr[i].p_vaddr);
         }
     }
-    for (; entry && entry->d_tag != DT_NULL; entry++) {
+    for (; entry && entry->d_tag != DT_NULL && !(strings && soname); entry++) {
         if (entry->d_tag == DT_STRTAB) {
             strings = (uintptr_t)entry->d_un.d_ptr;
         } else if (entry->d_tag == DT_SONAME) {
-            soname = (uintptr_t)entry->d_un.d_val;
-            named = true;
+            soname = (uintptr_t)entry->d_un.d_val; /* not 0, which is the empty string */
         }
     }
     /* The loader replaces offsets by addresses, where it may write. */
     strings += strings < (uintptr_t)info->dlpi_addr ? (uintptr_t)info->dlpi_addr : 0;
-    return named && strings ? (const char *)(strings + soname) : NULL;
+    return soname && strings ? (const char *)(strings + soname) : NULL;
 }
 
-/* Does a name begin like the soname that is wanted? Another version may follow, or more. */
-static bool begins_like(const char *name, const char *wanted)
+/* What the name of a library begins with. Another version may follow, or more. */
+typedef struct stem {
+    const char *name;
+    size_t bytes;
+} stem_t;
+
+static stem_t stem_of(const char *soname)
 {
-    return !strncmp(name, wanted, strcspn(wanted, "."));
+    return (stem_t){soname, strcspn(soname, ".")};
 }
 
-/* May this loaded library be the one that is wanted? Its file can have another name than its soname: a link to a version, a copy
- * that an application brings along. dlopen finds it by its soname. */
+/* May this loaded library be one of those that are wanted? Its file can have another name than its soname: a link to a version, a
+ * copy that an application brings along. dlopen finds it by its soname. The stems end with an empty one. */
 static int is_similar(struct dl_phdr_info *info, size_t size, void *wanted)
 {
-    const char *slash = strrchr(info->dlpi_name, '/'), *soname;
+    const char *slash = strrchr(info->dlpi_name, '/'), *file = slash ? slash + 1 : info->dlpi_name;
+    const char *soname = soname_of(info);
 
     (void)size;
-    return begins_like(slash ? slash + 1 : info->dlpi_name, wanted) ||
-           ((soname = soname_of(info)) && begins_like(soname, wanted));
+    for (const stem_t *stem = wanted; stem->bytes; stem++) {
+        if (!strncmp(file, stem->name, stem->bytes) || (soname && !strncmp(soname, stem->name, stem->bytes))) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 /* For a library that is not loaded, dlopen would look into all folders: a third of a millisecond for all names of runtimes. */
 void *dma_gpu_find_library(const char *const *sonames)
 {
-    const char *last = "";
+    stem_t wanted[2] = {{0}};
     bool loaded = false;
 
-    for (; *sonames; last = *sonames++) {
-        size_t stem = strcspn(*sonames, ".");
+    for (; *sonames; sonames++) {
+        stem_t stem = stem_of(*sonames);
         void *library;
 
-        if (strncmp(last, *sonames, stem) || last[stem] != '.') { /* one look for all versions of a library */
-            loaded = dl_iterate_phdr(is_similar, (void *)(uintptr_t)*sonames);
+        if (stem.bytes != wanted->bytes ||
+            strncmp(wanted->name, stem.name, stem.bytes)) { /* one look for all versions */
+            *wanted = stem;
+            loaded = dl_iterate_phdr(is_similar, wanted);
         }
         library = loaded ? dlopen(*sonames, RTLD_LAZY | RTLD_NOLOAD) : NULL;
         if (library) {
@@ -115,6 +125,14 @@ void *dma_gpu_find_library(const char *const *sonames)
         }
     }
     return NULL;
+}
+
+/* One look at all libraries for both runtimes. It is part of the first call of each process. */
+static bool may_be_loaded(void)
+{
+    stem_t wanted[] = {stem_of(dma_gpu_hip_libraries[0]), stem_of(dma_gpu_cuda_libraries[0]), {0}};
+
+    return dl_iterate_phdr(is_similar, wanted);
 }
 
 bool dma_gpu_find_symbols(void *library, const dma_gpu_symbol_t *symbols, size_t n, void *calls)
@@ -170,8 +188,10 @@ const dma_gpu_runtime_t *dma_gpu_runtime_loaded(void)
         return NULL;
     }
     pthread_mutex_lock(&runtimes.lock);
-    runtimes.hip = runtimes.hip ? runtimes.hip : dma_gpu_hip_open();
-    runtimes.cuda = runtimes.cuda ? runtimes.cuda : dma_gpu_cuda_open();
+    if (may_be_loaded()) {
+        runtimes.hip = runtimes.hip ? runtimes.hip : dma_gpu_hip_open();
+        runtimes.cuda = runtimes.cuda ? runtimes.cuda : dma_gpu_cuda_open();
+    }
     rt = choose();
     if (rt) {
         atomic_store_explicit(&runtimes.chosen, rt, memory_order_release);

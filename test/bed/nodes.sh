@@ -78,6 +78,12 @@ by_default() {
         -n 4 --map-by ppr:2:node "$build/test/bed/first_calls" few "${loaded[@]}"
 }
 ok 'first calls: the default' by_default
+# Beside messages, the first all-gather of a process costs a bounded number of system calls and allocations.
+first_costs() {
+    says 'first: .*(: few|not permitted here)$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -t 400 -- mpirun --mca pml ob1 \
+        --mca coll dma -n 4 --map-by ppr:2:node "$build/test/mpi/syscalls" first
+}
+ok 'first calls: what the first one of a process costs' first_costs
 ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 400 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
     --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll dma --mca coll_dma_net_first_calls 1 "$build/test/bed/first_calls" comms
 

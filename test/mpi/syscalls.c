@@ -1,5 +1,6 @@
 /*
  * syscalls [CALLS [BYTES]]: a warm all-gather makes no system call and allocates nothing (default: 10000 calls of 64 bytes).
+ * syscalls first: over several nodes, what the first all-gather of a process does, apart from messages. Its ranks are connected.
  *
  * Each rank forks a tracer that counts the system calls of the rank's main thread between two marks, with ptrace; strace is
  * not needed. Counting functions replace malloc and its relatives. A rank whose peer has lost its core runs opal_progress,
@@ -24,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { NUMBERS = 1024, SECTION = 2500, MOST_DISTURBED = 2000, MARK = SYS_getppid };
+enum { NUMBERS = 1024, SECTION = 2500, MOST_DISTURBED = 2000, MARK = SYS_getppid, OF_MESSAGES = 4 };
 /* PTRACE_O_TRACESYSGOOD tells a stop at a system call from a signal. */
 enum { SYSCALL_STOP = SIGTRAP | 0x80 };
 
@@ -41,6 +42,7 @@ typedef struct {
 
 static int rank, size, bytes = 64;
 static long calls = 10000;
+static bool messages; /* calls that move messages do not count */
 static char *send_buffer, *recv_buffer;
 
 /* Counts between the two marks. A call stops twice, at its entry and at its exit. */
@@ -86,6 +88,21 @@ static void work(void)
     }
 }
 
+static void work_once(void)
+{
+    MPI_Allgather(send_buffer, bytes, MPI_BYTE, recv_buffer, bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+/* Two messages between any two ranks: the second one shows that the first has arrived. */
+static void connect_all(void)
+{
+    for (int r = 1; r < 2 * size; r++) {
+        int to = (rank + r) % size, from = (rank + 2 * size - r) % size;
+        char mine = 0, theirs;
+        MPI_Sendrecv(&mine, 1, MPI_CHAR, to, 0, &theirs, 1, MPI_CHAR, from, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    }
+}
+
 /* Proves that the counters count. */
 static void noisy_work(void)
 {
@@ -105,6 +122,15 @@ static bool is_waiting(long number)
     case SYS_poll:
     case SYS_ppoll:
         return true;
+    case SYS_read:
+    case SYS_readv:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_sendmsg:
+    case SYS_sendto:
+    case SYS_write:
+    case SYS_writev:
+        return messages;
     default:
         return false;
     }
@@ -166,11 +192,37 @@ static bool all(bool mine)
     return value;
 }
 
+/* coll/dma describes the process for coll_dma_state, in 7 system calls, and makes 6 objects for it and for the communicator. */
+static int first(void)
+{
+    section_t s = {0};
+    bool traced, few;
+
+    messages = true;
+    send_buffer = calloc((size_t)bytes, 1);
+    recv_buffer = calloc((size_t)bytes, (size_t)size);
+    connect_all();
+    traced = all(measure(&s, work_once));
+    few = all(s.system_calls <= 7 && s.allocations <= 6 + OF_MESSAGES);
+    if (traced && (!few || rank == 0)) {
+        printf("first: rank %d: %ld system calls%s, %ld allocations: %s\n", rank, s.system_calls, s.names,
+               s.allocations, few ? "few" : "too many on a rank");
+    } else if (!traced && rank == 0) {
+        puts("first: tracing a process is not permitted here");
+    }
+    return traced && !few;
+}
+
 int main(int argc, char **argv)
 {
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc > 1 && strcmp(argv[1], "first") == 0) {
+        int outcome = first();
+        MPI_Finalize();
+        return outcome;
+    }
     calls = argc > 1 ? atol(argv[1]) : calls;
     bytes = argc > 2 ? atoi(argv[2]) : bytes;
     send_buffer = calloc((size_t)bytes, 1);
