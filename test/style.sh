@@ -180,6 +180,7 @@ test/symbols.sh static "$build"
 ok 'every reason to leave the fast path has a test' test/reasons.sh
 ok 'a model has every order of memory accesses in shared memory' test/model/model.sh covered
 ok './check runs every test script' checked
+ok 'the changes that test/gpu/h200.sh makes for components with faults apply' test/gpu/h200.sh -c
 ok 'links in documents lead somewhere' linked
 ok 'documents that are mentioned are there' mentioned
 ok 'no pipe ends in a grep that does not read it all' no_early_grep

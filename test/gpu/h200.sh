@@ -1,5 +1,6 @@
 #!/bin/bash
 # h200.sh [-t SECONDS] STAGE...: the stream engine on a machine with NVIDIA GPUs: built, tested, and measured beside NCCL.
+# h200.sh -c: says which changes for the components with faults do not change the code any more; builds and runs nothing.
 # Not part of ./check, which runs device.sh on an emulated node.
 #
 #     build     the component and the benchmark from this tree (a distribution: nothing but a compiler, make and Open MPI
@@ -38,20 +39,21 @@ ranks=${NRANKS:-4}
 cases=${CASES:-5600}
 sizes=${SIZES:-1024:1073741824}
 seconds=520
+only_changes=0
 export NCCL_NVLS_ENABLE=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 
-while getopts t: option; do
+while getopts t:c option; do
     case $option in
     t) seconds=$OPTARG ;;
+    c) only_changes=1 ;;
     *) exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
-if [ $# = 0 ]; then
+if [ $# = 0 ] && [ $only_changes = 0 ]; then
     sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
     exit 2
 fi
-mkdir -p "$out" "$work" || exit 1
 end=$((SECONDS + seconds))
 failed=()
 
@@ -104,13 +106,28 @@ broken_component() {
     component "$tree" "$work/$name"
 }
 
+# check_component NAME FILE SED [FILE SED...]: without a copy of the tree: does each of the changes change its file?
+check_component() {
+    local name=$1 status=0
+    shift
+    while [ $# -gt 0 ]; do
+        if sed "$2" "$root/ompi_coll_dma/$1" | cmp -s - "$root/ompi_coll_dma/$1"; then
+            echo "component $name: $1 is not changed by $2"
+            status=1
+        fi
+        shift 2
+    done
+    return $status
+}
+
+# broken_components broken_component|check_component: each of them
 broken_components() {
     # The last push to a peer is left out of every batch.
-    broken_component broken engine/stream/work.c \
+    "$1" broken engine/stream/work.c \
         's/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n) : DMA_OK;/rt->copy_batch(stream, c->dst, c->src, c->bytes, c->n - 1) : DMA_OK;/' &&
-        broken_component careless gpu/cuda/query.c 's/table->adopt = .*/table->adopt = NULL; (void)adopt;/' &&
+        "$1" careless gpu/cuda/query.c 's/table->adopt = .*/table->adopt = NULL; (void)adopt;/' &&
         # Large calls are done as before there were slots, and as before engines took pinned and managed memory.
-        broken_component before device/by_slots.c 's/^#define SLOTS_FROM .*/#define SLOTS_FROM UINT64_MAX/' \
+        "$1" before device/device.h 's/^#define DEVICE_SLOTS_FROM .*/#define DEVICE_SLOTS_FROM UINT64_MAX/' \
             device/resolve.c 's/^#define LINK_FROM .*/#define LINK_FROM UINT64_MAX/'
 }
 
@@ -138,7 +155,7 @@ build_gemm() {
 
 stage_build() {
     local status=0
-    broken_components >"$work/broken.log" 2>&1 &
+    broken_components broken_component >"$work/broken.log" 2>&1 &
     component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table \
         test/gpu/stage_speed test/gpu/late test/gpu/schedules/schedules \
         test/mpix/parts test/mpix/rounds >"$work/build.log" 2>&1 || status=1
@@ -487,6 +504,11 @@ stage_parts() {
     return $status
 }
 
+if [ $only_changes = 1 ]; then
+    broken_components check_component
+    exit
+fi
+mkdir -p "$out" "$work" || exit 1
 machine | tee -a "$out/log.txt"
 for stage; do
     start=$SECONDS
