@@ -286,17 +286,21 @@ table() {
 }
 
 # The time that the links need for the all-gather of 64 MiB beside the time that it has taken: all that a GPU's ranks receive of
-# others goes over its link.
+# others goes over its link. Links are slower while they copy in both directions, so that rate is printed, too.
 slots_fraction() {
-    local gpus rate
+    local gpus rate both
     gpus=$(nvidia-smi -L 2>/dev/null | wc -l)
     [ "$gpus" -gt 0 ] || gpus=1
     [ "$gpus" -lt "$ranks" ] || gpus=$ranks
-    rate=$("$work/build/test/gpu/stage_speed" "$([ "$(cuda_home)" = none ] && echo hip || echo cuda)" 0 67108864 |
-        awk '$2 == 67108864 && ($1 == "read" || $1 == "write") && (!least || $3 < least) { least = $3 } END { print least + 0 }')
-    awk -v ranks="$ranks" -v gpus="$gpus" -v rate="$rate" '$1 == 67108864 && $2 == "plain" && $3 == "plain" {
-        need = $1 / ranks * (ranks - 1) * (ranks / gpus) / rate / 1e3
-        printf "slots %.2f of the link (%.1f GB/s, %.0f us)\n", need / $4, rate, need }' "$out/slots-build-none.txt"
+    read -r rate both < <("$work/build/test/gpu/stage_speed" "$([ "$(cuda_home)" = none ] && echo hip || echo cuda)" 0 67108864 |
+        awk '$2 == 67108864 && ($1 == "read" || $1 == "write") && (!least || $3 < least) { least = $3 }
+            $2 == 67108864 && $1 == "both" { both = $3 } END { print least + 0, both + 0 }')
+    awk -v ranks="$ranks" -v gpus="$gpus" -v rate="$rate" -v both="$both" '$1 == 67108864 && $2 == "plain" && $3 == "plain" {
+        bytes = $1 / ranks * (ranks - 1) * (ranks / gpus)
+        need = bytes / rate / 1e3
+        printf "slots %.2f of the link (%.1f GB/s, %.0f us)", need / $4, rate, need
+        printf ", %.2f of the link in both directions (%.1f GB/s, %.0f us)\n", bytes / both / 1e3 / $4, both, bytes / both / 1e3 }' \
+        "$out/slots-build-none.txt"
 }
 
 stage_slots() {

@@ -7,7 +7,8 @@
  *     slots     between device memory and pageable memory, through two slots
  *
  * For each size it prints the bytes per second of each, in both directions, in units of 1e9: the median of interleaved
- * passes, and the ratio to `plain`. Then "staging FRACTION", the least ratio from 4 MiB on. The copied data are compared.
+ * passes, and the ratio to `plain`. The line `both` is two plain copies at once, one in each direction: bytes per second of
+ * each direction. Then "staging FRACTION", the least ratio from 4 MiB on. The copied data are compared.
  * mpirun is not needed. Exit status: 0; 1 if data are wrong or a call fails; 77 without a device.
  */
 #include <dlfcn.h>
@@ -28,8 +29,9 @@ typedef struct world {
     dma_proc_t proc;
     dma_counters_t counters;
     char *memory; /* of the device */
+    char *target; /* likewise */
     char *host;   /* pageable */
-    dma_pin_t *pin, *slots;
+    dma_pin_t *pin, *back, *slots;
     double least;
     bool wrong;
 } world_t;
@@ -117,19 +119,41 @@ static void measure(world_t *w, uint64_t bytes, bool write)
     }
 }
 
+/* One copy out of the device and one into it at the same time. */
+static void measure_both(world_t *w, uint64_t bytes)
+{
+    const dma_gpu_runtime_t *rt = w->rt;
+    double seconds[PASSES];
+
+    for (int pass = -1; pass < PASSES; pass++) {
+        double began = dma_now();
+
+        w->wrong |=
+            rt->copy_async(w->pin->stream, (uintptr_t)w->pin->memory, (uintptr_t)w->memory, bytes) != DMA_OK ||
+            rt->copy_async(w->back->stream, (uintptr_t)w->target, (uintptr_t)w->back->memory, bytes) != DMA_OK ||
+            rt->stream_sync(w->pin->stream) != DMA_OK || rt->stream_sync(w->back->stream) != DMA_OK;
+        seconds[pass < 0 ? 0 : pass] = dma_now() - began;
+    }
+    qsort(seconds, PASSES, sizeof(double), compare);
+    printf("%-5s %12llu %8.2f\n", "both", (unsigned long long)bytes, (double)bytes / seconds[PASSES / 2] / 1e9);
+}
+
 /* In the runtime's scope. */
 static int run(world_t *w, uint64_t largest)
 {
-    uint64_t at;
+    uint64_t at, target;
 
     w->slots = dma_pin_get_slots(&w->proc, w->rt, w->device);
     w->pin = dma_pin_get(&w->proc, w->rt, w->device, largest);
+    w->back = dma_pin_get(&w->proc, w->rt, w->device, largest);
     w->host = malloc(largest);
-    if (!w->slots || !w->pin || !w->host || w->rt->alloc(largest, &at) != DMA_OK) {
+    if (!w->slots || !w->pin || !w->back || !w->host || w->rt->alloc(largest, &at) != DMA_OK ||
+        w->rt->alloc(largest, &target) != DMA_OK) {
         printf("no memory: %s\n", dma_gpu_error());
         return 1;
     }
     w->memory = (char *)(uintptr_t)at;
+    w->target = (char *)(uintptr_t)target;
     for (int way = 0; way < WAYS; way++) {
         verify(w, way, largest);
     }
@@ -137,11 +161,14 @@ static int run(world_t *w, uint64_t largest)
     for (uint64_t bytes = 65536; bytes <= largest; bytes *= 4) {
         measure(w, bytes, false);
         measure(w, bytes, true);
+        measure_both(w, bytes);
     }
     printf("data %s\nstaging %.2f\n", w->wrong ? "wrong" : "right", w->least);
     (void)w->rt->free(at);
+    (void)w->rt->free(target);
     free(w->host);
     dma_pin_put(&w->proc, w->pin);
+    dma_pin_put(&w->proc, w->back);
     dma_pin_put(&w->proc, w->slots);
     return w->wrong;
 }
@@ -164,7 +191,7 @@ int main(int argc, char **argv)
         return 77;
     }
     pthread_mutex_init(&w.proc.device_lock, NULL);
-    dma_budget_init(&w.proc.budget, &w.counters, UINT64_MAX, 2 * largest + 64 * MIB);
+    dma_budget_init(&w.proc.budget, &w.counters, UINT64_MAX, 3 * largest + 64 * MIB);
     if (w.rt->enter(w.device, &scope) == DMA_OK) {
         status = run(&w, largest);
         w.rt->leave(&scope);
