@@ -302,7 +302,8 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
     dma_comm_count(comm, DMA_COUNT_calls_slots);
     dma_comm_note_reason(comm, d->slots_why);
     if ((status = enter_scope(d, &scope)) == DMA_OK) {
-        status = dma_slots_copy_own(comm, task);
+        status = advance_fills(comm, task); /* first, because peers wait for them */
+        status = status == DMA_OK ? dma_slots_copy_own(comm, task) : status;
         leave_scope(d, &scope);
     }
     return status;

@@ -19,7 +19,8 @@ uint64_t dma_slots_get_room(dma_comm_t *comm, const dma_task_t *task, uint64_t p
 /* The copies have ended. */
 void dma_slots_put_room(dma_comm_t *comm);
 
-/* In scope: start the copies of a piece into the own slot, and out of the slots of all peers; and of the own block. */
+/* In scope: start the copies of a piece into the own slot, and out of the slots of all peers; and of the own block, before the
+ * first piece is taken. */
 dma_status_t dma_slots_fill(dma_comm_t *comm, const dma_task_t *task, uint64_t piece);
 dma_status_t dma_slots_take(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece);
 dma_status_t dma_slots_copy_own(const dma_comm_t *comm, const dma_task_t *task);

@@ -305,6 +305,39 @@ START_TEST(slots_are_filled_ahead)
 }
 END_TEST
 
+static dma_status_t (*fake_copy)(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes);
+static _Thread_local uint64_t first_copied_to;
+
+static dma_status_t note_copy(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    first_copied_to = first_copied_to ? first_copied_to : dst;
+    return fake_copy(stream, dst, src, bytes);
+}
+
+static void copies_first(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = BYTES, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &spec);
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    first_copied_to = 0;
+    call_run(r, r->comms[0], c, 1);
+    must(r, first_copied_to == (uintptr_t)r->comms[0]->device->by_slots.slots[r->rank], "not into the first slot");
+    threads_barrier(r);
+    call_free(c);
+}
+
+/* Peers wait for what this rank sends, not for its own block. */
+START_TEST(slots_are_filled_first)
+{
+    job_t job = call_job_without_engine(2, copies_first, NULL);
+
+    fake_copy = job.runtime->copy_async;
+    ((dma_gpu_runtime_t *)(uintptr_t)job.runtime)->copy_async = note_copy;
+    call_run_job(&job);
+}
+END_TEST
+
 /* ---- memory ---- */
 
 /* Idle slots give way to blocks of pinned memory, and these to slots. */
@@ -474,6 +507,7 @@ int main(void)
     unit_loop(suite, others, 0, 6, 60);
     unit_loop(suite, calls_cost_their_copies, 0, sizeof(cost_list) / sizeof(cost_list[0]), 60);
     unit_test(suite, slots_are_filled_ahead, 60);
+    unit_test(suite, slots_are_filled_first, 60);
     unit_test(suite, memory_gives_way, 60);
     unit_test(suite, one_rank_without_slots, 60);
     unit_loop(suite, registering_fails, 0, RANKS * RANKS, 60);
