@@ -4,6 +4,8 @@ import math
 
 BLUE, GREY, RED, GREEN = "#1f5fbf", "#8a8a8a", "#b3261e", "#1b7f4b"
 FEW = 5  # with fewer passes, nothing is decided
+RIVALS = {"stock": "stock Open MPI", "nccl": "NCCL"}
+SHORT = {"stock": "stock", "nccl": "NCCL"}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 300, 62, 14, 16, 44
 STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #1c1c1c; background: #fff; max-width: 72rem; margin: 2rem auto; padding: 0 1.2rem; }
@@ -112,7 +114,7 @@ def sizes_axis(cells):
     return x, "".join(parts)
 
 
-def plot_times(name, cells):
+def plot_times(name, cells, rival):
     x, parts = sizes_axis(cells)
     values = [v for _, sides, _ in cells for s in sides.values() for v in s]
     y = Axis(min(values) / 1.2, max(values) * 1.2, HEIGHT - BOTTOM, TOP)
@@ -121,16 +123,16 @@ def plot_times(name, cells):
         parts += line(LEFT, y.at(v), WIDTH - RIGHT, y.at(v)) + label(LEFT - 6, y.at(v) + 4, f"{v:g}", "end")
     parts += label(15, (TOP + HEIGHT - BOTTOM) / 2, "microseconds", "middle",
                    f' transform="rotate(-90 15 {(TOP + HEIGHT - BOTTOM) / 2})"')
-    for side, color, dashed in (("stock", GREY, True), ("dma", BLUE, False)):
+    for side, color, dashed in ((rival, GREY, True), ("dma", BLUE, False)):
         parts += band([(x.at(size), y.at(s[side][1]), y.at(s[side][2])) for size, s, _ in cells], color)
         parts += curve([(x.at(size), y.at(s[side][0])) for size, s, _ in cells], color, dashed)
-    for i, (text, color, dash) in enumerate((("with coll/dma", BLUE, ""), ("stock Open MPI", GREY, ' stroke-dasharray="6 4"'))):
+    for i, (text, color, dash) in enumerate((("with coll/dma", BLUE, ""), (RIVALS[rival], GREY, ' stroke-dasharray="6 4"'))):
         parts += line(LEFT + 16, TOP + 14 + 18 * i, LEFT + 44, TOP + 14 + 18 * i, color, f' stroke-width="2"{dash}')
         parts += label(LEFT + 50, TOP + 18 + 18 * i, text, "start")
     return frame(f"{call(name)}: microseconds by size", parts)
 
 
-def plot_ratios(name, cells, passes):
+def plot_ratios(name, cells, passes, rival):
     x, parts = sizes_axis(cells)
     # There must be room for the words above and below all points.
     low = min(0.5, min(r[1] for _, _, r in cells))
@@ -143,24 +145,24 @@ def plot_ratios(name, cells, passes):
     for v in y.decades(steps):
         parts += line(LEFT, y.at(v), WIDTH - RIGHT, y.at(v)) + label(LEFT - 6, y.at(v) + 4, f"{v:g}", "end")
     parts += line(LEFT, y.at(1), WIDTH - RIGHT, y.at(1), "#333", ' stroke-width="1.5"')
-    parts += label(15, (TOP + HEIGHT - BOTTOM) / 2, "ratio: coll/dma / stock", "middle",
+    parts += label(15, (TOP + HEIGHT - BOTTOM) / 2, f"ratio: coll/dma / {SHORT[rival]}", "middle",
                    f' transform="rotate(-90 15 {(TOP + HEIGHT - BOTTOM) / 2})"')
     for size, _, (median, p5, p95) in cells:
         color = {"faster": GREEN, "slower": RED, "open": GREY}[verdict((median, p5, p95), passes)]
         parts += line(x.at(size), y.at(p5), x.at(size), y.at(p95), color, ' stroke-width="2"')
         parts += f'<circle cx="{x.at(size):.1f}" cy="{y.at(median):.1f}" r="4" fill="{color}"/>'
     halo = ' font-weight="600" stroke="#fff" stroke-width="4" paint-order="stroke"'
-    parts += label(LEFT + 8, TOP + 14, "above 1: stock is faster", "start", halo)
+    parts += label(LEFT + 8, TOP + 14, f"above 1: {SHORT[rival]} is faster", "start", halo)
     parts += label(LEFT + 8, HEIGHT - BOTTOM - 8, "below 1: coll/dma is faster", "start", halo)
     return frame(f"{call(name)}: ratio by size", parts)
 
 
 class Result:
     """facts: (name, text) of the run; cells: {program: [(bytes, {side: (median, 5 %, 95 %)}, the same of the ratio)]};
-    skipped: {program: reason}; notes: what else the reader must know."""
+    skipped: {program: reason}; notes: what else the reader must know; rival: the other side, a name of RIVALS."""
 
-    def __init__(self, facts, cells, skipped, notes, passes):
-        self.facts, self.cells, self.skipped, self.notes, self.passes = facts, cells, skipped, notes, passes
+    def __init__(self, facts, cells, skipped, notes, passes, rival):
+        self.facts, self.cells, self.skipped, self.notes, self.passes, self.rival = facts, cells, skipped, notes, passes, rival
         self.ratios = [r for rows in cells.values() for _, _, r in rows]
 
     def mean(self, name):
@@ -171,12 +173,12 @@ class Result:
             return "Nothing could be measured."
         count = {what: sum(verdict(r, self.passes) == what for r in self.ratios) for what in ("faster", "slower", "open")}
         mean = geometric_mean([r[0] for r in self.ratios])
-        return (f"With coll/dma, calls take {mean:.2f} of the time of stock Open MPI, as the geometric mean of {len(self.ratios)} cells "
+        return (f"With coll/dma, calls take {mean:.2f} of the time of {RIVALS[self.rival]}, as the geometric mean of {len(self.ratios)} cells "
                 f"(an operation and a size). coll/dma is faster in {count['faster']}, slower in {count['slower']}, and "
                 f"{count['open']} are not decided by {self.passes} pass{'es' if self.passes > 1 else ''}.")
 
     def plot(self, name):
-        return plot_times(name, self.cells[name])
+        return plot_times(name, self.cells[name], self.rival)
 
     def text(self):
         lines = [self.answer(), ""]
@@ -185,12 +187,12 @@ class Result:
         return "\n".join(lines)
 
     def tables(self):
-        out = ["# OSU's micro-benchmarks with coll/dma and with stock Open MPI", "", self.answer(), ""]
+        out = [f"# OSU's micro-benchmarks with coll/dma and with {RIVALS[self.rival]}", "", self.answer(), ""]
         out += [f"- {name}: {text}" for name, text in self.facts] + [f"- {note}" for note in self.notes]
         for name, rows in self.cells.items():
-            out += ["", f"## {name}", "", "| bytes | dma us | 5 % | 95 % | stock us | 5 % | 95 % | ratio | 5 % | 95 % |", "|" + "---|" * 10]
+            out += ["", f"## {name}", "", f"| bytes | dma us | 5 % | 95 % | {SHORT[self.rival]} us | 5 % | 95 % | ratio | 5 % | 95 % |", "|" + "---|" * 10]
             for size, sides, ratio in rows:
-                words = [number(v) for side in ("dma", "stock") for v in sides[side]] + [f"{v:.3f}" for v in ratio]
+                words = [number(v) for side in ("dma", self.rival) for v in sides[side]] + [f"{v:.3f}" for v in ratio]
                 out.append(f"| {size} | " + " | ".join(words) + " |")
             out += ["", f"Geometric mean of the ratios: {self.mean(name):.3f}"]
         if self.skipped:
@@ -217,18 +219,29 @@ class Result:
             kind = verdict(ratio, self.passes)
             text = {"faster": "faster", "slower": "slower", "open": "not decided"}[kind]
             rows.append(f"<tr><td>{short(size)}</td>" +
-                        "".join(f"<td>{number(sides[s][0])}</td><td>{number(sides[s][1])} – {number(sides[s][2])}</td>" for s in ("dma", "stock")) +
+                        "".join(f"<td>{number(sides[s][0])}</td><td>{number(sides[s][1])} – {number(sides[s][2])}</td>" for s in ("dma", self.rival)) +
                         f'<td class="{kind}">{ratio[0]:.2f}</td><td>{ratio[1]:.2f} – {ratio[2]:.2f}</td><td class="{kind}">{text}</td></tr>')
-        return ("<details><summary>Numbers</summary><div class='wide'><table><tr><th>bytes</th><th>coll/dma, us</th><th>5 – 95 %</th><th>stock, us</th>"
+        return ("<details><summary>Numbers</summary><div class='wide'><table><tr><th>bytes</th><th>coll/dma, us</th><th>5 – 95 %</th>"
+                f"<th>{SHORT[self.rival]}, us</th>"
                 "<th>5 – 95 %</th><th>ratio</th><th>5 – 95 %</th><th>coll/dma is</th></tr>" + "".join(rows) + "</table></div></details>")
 
     def section(self, name):
         return (f'<h2 id="{name}">{html.escape(call(name))} <span class="small">{name}, mean ratio {self.mean(name):.2f}</span></h2>'
-                f'<div class="pair">{plot_times(name, self.cells[name])}{plot_ratios(name, self.cells[name], self.passes)}</div>{self.table(name)}')
+                f'<div class="pair">{plot_times(name, self.cells[name], self.rival)}'
+                f'{plot_ratios(name, self.cells[name], self.passes, self.rival)}</div>{self.table(name)}')
+
+    def unchecked(self):
+        return ", except NCCL's: OSU has no check of them" if self.rival == "nccl" else ""
+
+    def how(self):
+        if self.rival == "nccl":
+            return ("The programs are OSU's micro-benchmarks, unchanged: those for MPI with coll/dma, and those for NCCL, which call\n"
+                    "NCCL and wait for its stream in the same loop. They ran")
+        return "The programs are OSU's micro-benchmarks,\nunchanged. Each ran with coll/dma and without it"
 
     def not_run(self):
         if not self.skipped:
-            return "<h2>Not run</h2><p>Nothing: every program was run, and OSU's own check (<code>-c</code>) found all data right.</p>"
+            return f"<h2>Not run</h2><p>Nothing: every program was run, and OSU's own check (<code>-c</code>) found all data right{self.unchecked()}.</p>"
         rows = "".join(f"<li><code>{name}</code>: {html.escape(why)}</li>" for name, why in self.skipped.items())
         return f"<h2>Not run</h2><p>These programs gave no times that could be used:</p><ul>{rows}</ul>"
 
@@ -237,13 +250,12 @@ class Result:
         notes = "".join(f'<p class="warn">{html.escape(note)}</p>' for note in self.notes)
         return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<title>coll/dma beside stock Open MPI: OSU micro-benchmarks</title><style>{STYLE}</style></head><body>
-<h1>coll/dma beside stock Open MPI</h1>
+<title>coll/dma beside {RIVALS[self.rival]}: OSU micro-benchmarks</title><style>{STYLE}</style></head><body>
+<h1>coll/dma beside {RIVALS[self.rival]}</h1>
 <p class="answer">{html.escape(self.answer())}</p>{notes}
-<p>coll/dma is a component of Open MPI that carries out all-gathers and all-to-alls. The programs are OSU's micro-benchmarks,
-unchanged. Each ran with coll/dma and without it in turn, {self.passes} time{"s" if self.passes > 1 else ""}, after OSU's own check of the data. A <b>ratio</b> is the
-time with coll/dma divided by the time without, of runs that followed each other: <span class="faster">below 1 coll/dma is
-faster</span>, <span class="slower">above 1 stock Open MPI is</span>. A cell is <span class="open">not decided</span> if 1 lies between the
+<p>coll/dma is a component of Open MPI that carries out all-gathers and all-to-alls. {self.how()} in turn, {self.passes} time{"s" if self.passes > 1 else ""}, after OSU's own check of the data{" of coll/dma" if self.rival == "nccl" else ""}. A <b>ratio</b> is the
+time with coll/dma divided by the time {"of NCCL" if self.rival == "nccl" else "without"}, of runs that followed each other: <span class="faster">below 1 coll/dma is
+faster</span>, <span class="slower">above 1 {RIVALS[self.rival]} is</span>. A cell is <span class="open">not decided</span> if 1 lies between the
 5 % and the 95 % of its ratios, and with less than {FEW} passes.</p>
 {self.overview() if self.cells else ""}
 <p class="small">The mean ratio is the geometric mean over all sizes. Times are the average over the ranks, as OSU prints it; of

@@ -1,6 +1,7 @@
 # Comparisons of runs, and the tests of the programs that compare.
 extra_files += \
 	test/bench/bench.sh \
+	test/bench/beside_osu \
 	test/bench/between \
 	test/bench/compare \
 	test/bench/fake_load.c \

@@ -1,6 +1,7 @@
 #!/bin/bash
 # osu_page.sh: examples/osu: build, with a tarball that makes programs which print what OSU's programs print, and compare,
-# with these programs and a command in place of mpirun. With coll/dma the programs take half of the time.
+# with these programs and a command in place of mpirun. With coll/dma the programs take half of the time. test/bench/beside_osu,
+# with a program that prints what coll_dma_bench prints.
 set -uo pipefail
 root=$(cd "$(dirname "$0")/../.." && pwd)
 # shellcheck source=test/lib.sh
@@ -20,13 +21,14 @@ case $name in osu_i*) header='Overall(us)         Compute(us)      Pure Comm.(us
 side=$STUB_SIDE
 echo "$name $side $*" >>"$STUB_LOG"
 case " $* $name $side " in
-*" -d "*) echo 'Usage: osu [options]'; echo 'This benchmark was built without ROCm support' >&2; exit 1 ;;
+*" -d rocm "*) echo 'Usage: osu [options]'; echo 'This benchmark was built without ROCm support' >&2; exit 1 ;;
 *" osu_alltoallv dma "*) [ -z "${STUB_FAIL:-}" ] || fail=$STUB_FAIL ;;
 esac
 [ "$fail" != hang ] || sleep 100
 [ "$fail" != crash ] || { echo 'buffer is not aligned' >&2; exit 3; }
 [ "$side" != dma ] || [ -n "${STUB_ASIDE:-}" ] || echo '[h:1] coll/dma: communicator MPI_COMM_WORLD (0): 4 ranks, ready' >&2
 [ -z "${STUB_ASIDE:-}" ] || echo '[h:1] coll/dma: communicator MPI_COMM_WORLD (0): not served: no shared memory' >&2
+case $name in osu_xccl_*) echo "${NCCL_DEBUG:+NCCL version 2.28.9+cuda13.0}" ;; esac
 echo; echo "# OSU MPI Allgather Latency Test v7.4"; echo '# Datatype: MPI_CHAR.'
 echo "# Size            $header$([[ " $* " != *' -c '* ]] || echo '          Validation')"
 for size in 1 64 65536; do
@@ -43,7 +45,7 @@ END
 # A tarball like OSU's: its configure makes a makefile, which makes the programs.
 tarball() {
     local top=$work/osu-micro-benchmarks-7.4
-    mkdir -p "$top/c/mpi/collective"
+    mkdir -p "$top/c/mpi/collective" "$top/c/xccl/collective"
     stub >"$top/stub"
     # shellcheck disable=SC2016
     printf '#!/bin/sh\nfor word; do case $word in --enable-broken) echo no broken; exit 1;; CC=*) echo "$word" >cc;; esac; done\n' >"$top/configure"
@@ -52,6 +54,7 @@ tarball() {
     for name in allgather allgatherv alltoall alltoallv; do
         printf '\tcp ../../../stub blocking/osu_%s\n\tcp ../../../stub non_blocking/osu_i%s\n' $name $name >>"$top/c/mpi/collective/Makefile"
     done
+    printf 'all:\n\tcp ../../../stub osu_xccl_allgather\n\tcp ../../../stub osu_xccl_alltoall\n' >"$top/c/xccl/collective/Makefile"
     tar czf "$work/osu.tar.gz" -C "$work" osu-micro-benchmarks-7.4
     rm -rf "$top"
 }
@@ -59,7 +62,7 @@ tarball() {
 # shellcheck disable=SC2016
 mpirun_stub() {
     printf '%s\n' '#!/bin/bash' '[ "$1" != --version ] || { echo "mpirun (Open MPI) 4.1.4"; exit; }' 'while [ $# != 0 ]; do' \
-        '    case $1 in -n) shift 2 ;; --mca) [ "$2" != coll ] || STUB_SIDE=$3; shift 3 ;; *) break ;; esac' 'done' \
+        '    case $1 in -n) shift 2 ;; -x) export "$2"; shift 2 ;; --mca) [ "$2" != coll ] || STUB_SIDE=$3; shift 3 ;; *) break ;; esac' 'done' \
         '[ "${STUB_SIDE:-}" != ^dma ] || STUB_SIDE=stock' 'export STUB_SIDE=${STUB_SIDE:-}' 'exec "$@"' >"$work/mpirun"
     chmod +x "$work/mpirun"
 }
@@ -76,10 +79,16 @@ other_tarball() {
     refuses "is not a tarball of OSU's" "$root/examples/osu/build" x.tar.gz y
 }
 
-# compare ARGS...: in ./result; the log is new
+builds_nccl() {
+    "$root/examples/osu/build" osu.tar.gz with-nccl --enable-ncclomb && [ -x with-nccl/osu-micro-benchmarks-7.4/c/xccl/collective/osu_xccl_alltoall ] &&
+        [ ! -e tree/osu-micro-benchmarks-7.4/c/xccl/collective/osu_xccl_alltoall ]
+}
+
+# compare ARGS...: in ./result, with the programs in $osu; the log is new
+osu=tree
 compare() {
     rm -rf result log
-    STUB_LOG=$work/log timeout 120 "$root/examples/osu/compare" tree --mpirun "$work/mpirun" -o result "$@" >out 2>&1
+    STUB_LOG=$work/log timeout 120 "$root/examples/osu/compare" "$osu" --mpirun "$work/mpirun" -o result "$@" >out 2>&1
 }
 
 # The tree has no persistent ones: the status says that not everything was run.
@@ -87,7 +96,7 @@ compares() {
     compare -n 4 -p 5 -i 10
     [ $? = 1 ] || { cat out; return 1; }
     cat out
-    [ "$(grep -c '^osu_[a-z]*  *0\.500$' out)" = 8 ] && grep -q '^osu_alltoall_persistent .*not run: there is no such program in .*MPI 4' out &&
+    [ "$(grep -c '^osu_[a-z]*  *0\.500$' out)" = 8 ] && grep -q '^osu_alltoall_persistent .*not run: there is no osu_alltoall_persistent in .*MPI 4' out &&
         grep -q 'take 0.50 of the time .* of 24 cells .* faster in 24, slower in 0, and 0 are' out
 }
 
@@ -147,7 +156,7 @@ assert "url(" not in text and "@import" not in text
 assert "take 0.50 of the time" in text
 assert 'href="#osu_iallgatherv">MPI_Iallgatherv</a>' in text and text.count('id="osu_iallgatherv"') == 1
 assert re.search(r"<tr><td>64 K</td><td>1028</td><td>1028 – 1028</td><td>2056</td><td>2056 – 2056</td><td class=\"faster\">0.50</td>", text)
-assert "<code>osu_allgather_persistent</code>: there is no such program" in text
+assert "<code>osu_allgather_persistent</code>: there is no osu_allgather_persistent in" in text
 assert "4.1.4" in text and ">7.4<" in text
 for name in os.listdir(sys.argv[1]):
     if name.endswith(".svg"):
@@ -190,12 +199,69 @@ not_served() {
     [ $? = 1 ] && grep 'class="warn">coll/dma has not served the communicator: coll/dma: communicator .*: not served' result/page.html
 }
 
+# OSU's programs for NCCL run without OSU's check, which they do not have, and with what mpirun gets for stock.
+nccl() {
+    osu=with-nccl compare -d cuda --rival nccl -p 5 -i 10 || { cat out; return 1; }
+    cat out
+    [ "$(grep -c '^osu_all[a-z]*  *0\.500$' out)" = 2 ] && grep -q 'take 0.50 of the time of NCCL, .* of 6 cells .* faster in 6, slower in 0' out &&
+        grep -q '<h1>coll/dma beside NCCL</h1>' result/page.html && grep -q '>2.28.9+cuda13.0<' result/page.html && ! grep -qi 'stock' result/page.html &&
+        ! grep '^osu_xccl.* -c' log && [ "$(grep -c '^osu_xccl_allgather stock -d cuda -m 1:1048576 -i 10$' log)" = 5 ] &&
+        [ "$(grep -c '^osu_allgather dma -d cuda .*-c' log)" = 1 ]
+}
+
+without_nccl() {
+    compare -d cuda --rival nccl -p 1
+    [ $? = 1 ] && grep '^osu_alltoall .*not run: there is no osu_xccl_alltoall in tree: OSU builds it with --enable-ncclomb' out
+}
+
+# ---- beside_osu ----
+
+# Bench takes 4, 20 and 2 % more than OSU.
+bench_stub() {
+    cat >bench <<'END'
+#!/bin/bash
+echo "bench $*" >>"$STUB_LOG"
+[ -z "${STUB_FAIL:-}" ] || [ "$(grep -c ^bench "$STUB_LOG")" -lt "$STUB_FAIL" ] || exit 1
+echo "# ${*: -1}: 2 ranks, dma"
+case " $* " in *' i'*) echo '# Size           Overall(us)       Compute(us)    Pure Comm.(us)        Overlap(%)'; more='999.00 1.00' ;;
+*) echo '# Size       Avg Latency(us)'; more= ;; esac
+echo "1 $more 8.32 50.00"; echo "64 $more 12.00 50.00"; echo "65536 $more 2097.00 50.00"
+END
+    chmod +x bench
+}
+
+beside_osu() {
+    rm -f log
+    STUB_LOG=$work/log timeout 60 "$root/test/bench/beside_osu" tree --mpirun "$work/mpirun" --args '--mca coll ^dma' --bench "$work/bench" -o beside "$@"
+}
+
+beside() {
+    beside_osu -p 3 -c allgather,ialltoall -d cuda || return 1
+    cat beside.md
+    [ "$(grep -c '^| 1 | 8.00 | 8.00-8.00 | 8.32 | 8.32-8.32 | 1.040 | 1.000 |$' beside.md)" = 2 ] && [ "$(wc -l <beside.csv)" = 37 ] &&
+        grep -q '^- all: bench / OSU within 5 % in 4 of 6 cells, within 10 % in 4, median 1.040, 1.020 to 1.200; OSU beside itself within 5 % in 6;' beside.md &&
+        diff <(grep -E 'allgather' log | cut -d' ' -f1) <(printf '%s\n' osu_allgather bench bench osu_allgather osu_allgather bench) &&
+        grep -q '^bench -r none -V ialltoall -d cuda -m 1:1048576$' log
+}
+
+beside_seconds() {
+    beside_osu -p 1000 -T 1 -c allgather && [ "$(wc -l <beside.csv)" -lt 6000 ]
+}
+
+# The first pass is in the table.
+bench_fails() {
+    STUB_FAIL=2 beside_osu -p 3 -c allgather 2>err
+    [ $? = 2 ] && grep 'bench -r none .*: exit status 1' err && grep '^| 64 | 10.00 | 10.00-10.00 | 12.00 |' beside.md
+}
+
 tarball
 mpirun_stub
+bench_stub
 ok 'OSU is built from its tarball' builds
 ok 'another tarball is refused' other_tarball
 ok 'no tarball is refused' refuses 'there is no .*none.tar.gz' "$root/examples/osu/build" none.tar.gz y
 ok 'what configure says is shown' refuses 'no broken' "$root/examples/osu/build" osu.tar.gz z --enable-broken
+ok 'with programs for NCCL' builds_nccl
 ok 'all programs that there are are compared' compares
 ok 'data are checked first, and the sides take turns' alternates
 ok 'the raw times' raw
@@ -210,4 +276,11 @@ ok 'OSU without device memory' without_device
 ok 'a communicator that coll/dma has not served' not_served
 ok 'an unknown program is refused' refuses 'no such program: osu_bcast' "$root/examples/osu/compare" tree --only osu_bcast
 ok 'a folder that is not there is refused' refuses 'is not a folder' "$root/examples/osu/compare" nowhere
+ok 'beside NCCL' nccl
+ok 'OSU without programs for NCCL' without_nccl
+ok 'NCCL needs device memory' refuses 'rival nccl needs --device' "$root/examples/osu/compare" tree --rival nccl
+ok 'bench beside OSU' beside
+ok 'bench beside OSU ends in time' beside_seconds
+ok 'a bench that fails at its second run' bench_fails
+ok 'a program that OSU does not have' refuses 'there is no such program in tree' beside_osu -c allgather_persistent
 finish
