@@ -235,8 +235,8 @@ class Result:
 
     def how(self):
         if self.rival == "nccl":
-            return ("The programs are OSU's micro-benchmarks, unchanged: those for MPI with coll/dma, and those for NCCL, which call\n"
-                    "NCCL and wait for its stream in the same loop. They ran")
+            return ("The programs are OSU's micro-benchmarks, unchanged: those for MPI with coll/dma, and those for NCCL in plain\n"
+                    "buffers, which have the same loop, and call MPI_Iprobe while they wait for the stream. They ran")
         return "The programs are OSU's micro-benchmarks,\nunchanged. Each ran with coll/dma and without it"
 
     def not_run(self):
