@@ -2,6 +2,7 @@
 #include "libstrips.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "libthreads.h"
 
@@ -15,13 +16,15 @@ size_t strips_size(const strips_t *t)
     return size;
 }
 
-ptrdiff_t strips_where(const strips_t *t, size_t size, size_t i)
+/* Where byte i of packed elements is in the buffer; *left: that many bytes follow each other there, from this one on. */
+static ptrdiff_t where(const strips_t *t, size_t size, size_t i, size_t *left)
 {
     for (unsigned k = 0; k < t->n; k++) {
         const dma_strip_t *s = &t->strips[k];
         uint64_t in = i % size - s->packed, row = s->n > 1 ? in / s->pitch : 0;
 
         if (i % size >= s->packed && row < s->n && in - row * s->pitch < s->bytes) {
+            *left = s->bytes - (in - row * s->pitch);
             return (ptrdiff_t)(i / size) * t->extent + s->at + (ptrdiff_t)row * s->stride +
                    (ptrdiff_t)(in - row * s->pitch);
         }
@@ -29,22 +32,33 @@ ptrdiff_t strips_where(const strips_t *t, size_t size, size_t i)
     abort();
 }
 
+ptrdiff_t strips_where(const strips_t *t, size_t size, size_t i)
+{
+    size_t left;
+
+    return where(t, size, i, &left);
+}
+
 static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
 {
-    size_t size = strips_size(type);
+    size_t size = strips_size(type), left;
 
-    for (size_t i = 0; i < count * size; i++) {
-        ((char *)packed)[i] = ((const char *)buf)[strips_where(type, size, i)];
+    for (size_t i = 0; i < count * size; i += left) {
+        ptrdiff_t at = where(type, size, i, &left);
+
+        memcpy((char *)packed + i, (const char *)buf + at, left);
     }
     return bytes == count * size ? DMA_OK : DMA_ERR_ARG;
 }
 
 static dma_status_t unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
 {
-    size_t size = strips_size(type);
+    size_t size = strips_size(type), left;
 
-    for (size_t i = 0; i < count * size; i++) {
-        ((char *)buf)[strips_where(type, size, i)] = ((const char *)packed)[i];
+    for (size_t i = 0; i < count * size; i += left) {
+        ptrdiff_t at = where(type, size, i, &left);
+
+        memcpy((char *)buf + at, (const char *)packed + i, left);
     }
     return bytes == count * size ? DMA_OK : DMA_ERR_ARG;
 }
