@@ -1,8 +1,8 @@
 #!/bin/bash
-# run.sh [--quick | --list-quick] BUILD [PROGRAM...]: runs the unit test programs of a build, all of them or those that
+# run.sh [--quick | --list-quick | --list] BUILD [PROGRAM...]: runs the unit test programs of a build, all of them or those that
 # are named. It runs some more at once than there are cores, because many of them mostly wait. It prints the output of
 # each program, its time, and its processor time in brackets. Failed programs come last. --quick leaves out the
-# programs that take long. --list-quick lists the programs that --quick runs.
+# programs that take longest. --list-quick lists the programs that --quick runs, --list all, in the order in which they run.
 set -uo pipefail
 select=all
 case $1 in
@@ -33,17 +33,19 @@ case ${dma_sanitizers:-} in
 esac
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
 
-# The longest program begins first. A long program that begins last would run alone, with idle cores beside it.
+# The longest program begins first. A long program that begins last would run alone, with idle cores beside it. `longest`
+# are not in --quick.
 if [ $# = 0 ]; then
-    long=(test/unit/test_{ucx_tl_faults,plans,device,relay,device_cost,forms,ucx_tl})
+    longest=(test/unit/test_{ucx_tl_faults,plans,device,relay,device_cost,forms,ucx_tl})
+    long=(test/unit/test_{device_slots,device_mixed,cluster_comm,device_typed,device_pieces,sdma_bound,sdma_engine,in_stream,threads})
     mapfile -t programs < <(make -s -C "$build" print-unit-tests)
-    mapfile -t short < <(printf '%s\n' "${programs[@]}" | grep -vxFf <(printf '%s\n' "${long[@]}"))
+    mapfile -t short < <(printf '%s\n' "${programs[@]}" | grep -vxFf <(printf '%s\n' "${longest[@]}" "${long[@]}"))
     # Without UCX some programs do not exist.
-    mapfile -t long < <(printf '%s\n' "${long[@]}" | grep -xFf <(printf '%s\n' "${programs[@]}"))
-    [ "$select" = all ] || long=()
-    set -- "${long[@]}" "${short[@]}"
+    mapfile -t longest < <(printf '%s\n' "${longest[@]}" | grep -xFf <(printf '%s\n' "${programs[@]}"))
+    [[ $select != *quick ]] || longest=()
+    set -- "${longest[@]}" "${long[@]}" "${short[@]}"
 fi
-if [ "$select" = list-quick ]; then
+if [[ $select = list* ]]; then
     printf '%s\n' "$@"
     exit
 fi
