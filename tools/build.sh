@@ -167,7 +167,8 @@ configure_build() {
     if [ ! -e "$build/Makefile" ] || [ "$stamp" != "$found" ]; then
         mkdir -p "$build"
         find "$build" -mindepth 1 -maxdepth 1 ! -name log -exec rm -rf {} +
-        (cd "$build" && ../configure "$@")
+        # libtool is a script that each call of the compiler goes through. dash needs half the time for it that bash needs.
+        (cd "$build" && CONFIG_SHELL=$(command -v dash || command -v bash) ../configure "$@")
         printf '%s\n' "$stamp" >"$build/.configured"
     fi
 }
