@@ -4,7 +4,7 @@
  * ROCr spins for up to 300 us before it sleeps. On the emulated node that takes the core from the thread of the engines: two
  * thirds of a test's time were spent in this way. The engines can be without work while the signal is not there yet: they are
  * late on purpose, or wait for another rank. So there are short sleeps before ROCr's own function is called, with the same
- * result.
+ * result. HIP asks that function to spin until the signal is there. Here it always sleeps.
  */
 #include <dlfcn.h>
 #include <stdbool.h>
@@ -15,6 +15,7 @@
 #define MOST_NS  2000000 /* the longest time; ROCr waits for the rest */
 #define SLEEPS   8       /* at most */
 #define FIRST_NS 20000   /* the first sleep; the next ones are twice as long each */
+#define BLOCKED  0       /* HSA_WAIT_STATE_BLOCKED */
 
 /* The type of hsa.h. */
 typedef struct {
@@ -71,5 +72,6 @@ __attribute__((visibility("default"))) int64_t hsa_signal_wait_scacquire(signal_
             settle(MOST_NS);
         }
     }
-    return wait(signal, condition, value, timeout, state);
+    (void)state;
+    return wait(signal, condition, value, timeout, BLOCKED);
 }
