@@ -82,8 +82,8 @@ typedef struct dma_comm_config {
     const char *text; /* name of the communicator in messages to the user; copied */
     bool nodes;       /* over several nodes */
     int first;        /* with `nodes`: the lowest rank of the communicator on this node */
-    uint32_t
-        first_calls;    /* with `nodes`: calls that the next module carries out (net_first_calls), equal on all ranks */
+    /* With `nodes`: calls that the next module carries out (net_first_calls), equal on all ranks. */
+    uint32_t first_calls;
     dma_comm_t *parent; /* a communicator of the same ranks: if it fails, this one fails too; NULL: none */
     const void *owner;  /* handle of the communicator in whose name it counts (dma/counters.h); NULL: its own */
 } dma_comm_config_t;

@@ -9,8 +9,8 @@
  *         type    int, uint32_t, size_t, or double
  *         zero    ZERO: 0 is also allowed, below `least`, and the help text says what it means; RANGE: it is not
  *         scope   AGREED: in set-up all ranks of a communicator adopt the value of its rank 0, and of sizes the
- *                 smallest value of any rank; what has to be known before, they adopt of rank 0 of the job
- *                 (component/terms.c); LOCAL: each process uses its own value
+ *                 smallest value of any rank; three that have to be known before are those of rank 0 of
+ *                 the job (component/terms.c); LOCAL: each process uses its own value
  *         level   who sets it, by which ompi_info lists it: USER (level 1), TUNER (level 5), or TESTER (level 9)
  *     DMA_PARAM_NAME(name, bytes, values, scope, level, help)
  *         bytes   of the member, a string; the default is "auto"

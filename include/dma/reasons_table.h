@@ -178,13 +178,13 @@ DMA_REASON(COMM, arm_expired, "MPI_Start has not come within coll_dma_armed_seco
 
 /* ---- communicators that are left to other components when they are made ---- */
 #define LEFT "Communicators that are left to other components when they are made, for this reason."
-DMA_REASON(PROC, comm_priority, "coll_dma_priority is negative", LEFT)
+DMA_REASON(PROC, comm_priority, "coll_dma_priority of rank 0 of the job is negative", LEFT)
 DMA_REASON(PROC, comm_ulfm, "the job continues after failures", LEFT)
 DMA_REASON(PROC, comm_inter, "it has two groups", LEFT)
 DMA_REASON(PROC, comm_jobs, "its processes are of several jobs", LEFT)
 DMA_REASON(PROC, comm_not_loaded, "rank 0 of the job has not loaded coll/dma", LEFT)
-DMA_REASON(PROC, comm_nodes_off, "it is over several nodes, and coll_dma_nodes is 0", LEFT)
-DMA_REASON(PROC, comm_no_ucx, "it is over several nodes, and this build has no UCX", LEFT)
+DMA_REASON(PROC, comm_nodes_off, "it is over several nodes, and coll_dma_nodes of rank 0 of the job is 0", LEFT)
+DMA_REASON(PROC, comm_no_ucx, "it is over several nodes, and the build of rank 0 of the job has no UCX", LEFT)
 DMA_REASON(PROC, comm_below, "no component below it has all operations", LEFT)
 #undef LEFT
 

@@ -118,16 +118,17 @@ static bool is_one_job(ompi_communicator_t *comm, bool *multi_node, int *local_l
     return true;
 }
 
-/* One line for a communicator over several nodes that this process was told, or built, to leave alone. A user who switched
- * the nodes off gets it on request only. Rank 0 prints. */
+/* One line for a communicator over several nodes that coll/dma was told, or built, to leave alone. A user who switched the
+ * nodes off gets it on request only. Rank 0 prints. */
 static void report_left_out(ompi_communicator_t *comm, bool off)
 {
     if (0 == ompi_comm_rank(comm)) {
         mca_coll_dma_host.report(
             off ? DMA_REPORT_NOTE : DMA_REPORT_WARN, "several nodes",
-            off ? "communicators over several nodes are left to the other components: coll_dma_nodes is 0"
+            off ? "communicators over several nodes are left to the other components: coll_dma_nodes is 0 on rank 0 of "
+                  "MPI_COMM_WORLD"
                 : "communicators over several nodes are left to the other components: coll/dma was built "
-                  "without UCX");
+                  "without UCX on the node of rank 0 of MPI_COMM_WORLD");
     }
 }
 

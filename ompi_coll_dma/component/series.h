@@ -177,21 +177,84 @@ static inline bool dma_modex_send(const char *key, const void *data, size_t byte
     return OPAL_SUCCESS == rc;
 }
 
-/* Copies what another process has published before the end of its MPI_Init, and waits for that. False: nothing that fits. */
-static inline bool dma_modex_recv(const char *key, const ompi_process_name_t *name, void *data, size_t bytes)
+/*
+ * Copies what another process publishes in its MPI_Init. 0: done. DMA_MODEX_NOTHING: it has published nothing. Else a status of
+ * PMIx.
+ *
+ * Servers of 5.0 and later wait without end for a key that is missing. So the first look is at what this node has collected. If that
+ * includes what the process's pml has published, it includes everything of that process. Otherwise Open MPI was told to collect
+ * nothing in MPI_Init, and a look that may wait asks the process's own server. It ends after DMA_MODEX_SECONDS, which is far longer
+ * than processes of a job begin after each other.
+ */
+#define DMA_MODEX_SECONDS 60
+#if DMA_OMPI_41
+#define DMA_MODEX_NOTHING OPAL_ERR_NOT_FOUND
+
+static inline int dma_modex_look(const char *key, const ompi_process_name_t *name, uint8_t **data, size_t *bytes)
+{
+    int rc;
+
+    OPAL_MODEX_RECV_STRING(rc, key, name, data, bytes);
+    return rc;
+}
+#else
+#define DMA_MODEX_NOTHING PMIX_ERR_NOT_FOUND
+#define DMA_MODEX_PML     "pml.base.2.0" /* rank 0 of a job always publishes it */
+
+static inline int dma_modex_get(const char *key, const ompi_process_name_t *name, const pmix_info_t *how,
+                                uint8_t **data, size_t *bytes)
+{
+    pmix_value_t *value = NULL;
+    pmix_proc_t proc;
+    int rc;
+
+    OPAL_PMIX_CONVERT_NAME(&proc, name);
+    rc = PMIx_Get(&proc, key, how, 1, &value);
+    if (PMIX_SUCCESS == rc && value && PMIX_BYTE_OBJECT == value->type) {
+        *data = (uint8_t *)value->data.bo.bytes;
+        *bytes = value->data.bo.size;
+        value->data.bo.bytes = NULL; /* the caller's */
+    }
+    if (value) {
+        PMIX_VALUE_RELEASE(value);
+    }
+    return rc;
+}
+
+static inline int dma_modex_look(const char *key, const ompi_process_name_t *name, uint8_t **data, size_t *bytes)
+{
+    pmix_info_t here, patient;
+    int seconds = DMA_MODEX_SECONDS, rc;
+    uint8_t *other = NULL;
+    size_t size;
+
+    PMIX_INFO_LOAD(&here, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+    PMIX_INFO_LOAD(&patient, PMIX_TIMEOUT, &seconds, PMIX_INT);
+    rc = dma_modex_get(key, name, &here, data, bytes);
+    if (PMIX_SUCCESS != rc && PMIX_SUCCESS != dma_modex_get(DMA_MODEX_PML, name, &here, &other, &size)) {
+        rc = dma_modex_get(key, name, &patient, data, bytes);
+    }
+    free(other);
+    PMIX_INFO_DESTRUCT(&here);
+    PMIX_INFO_DESTRUCT(&patient);
+    return PMIX_ERR_TIMEOUT == rc ? PMIX_ERR_NOT_FOUND : rc;
+}
+#endif
+
+static inline int dma_modex_recv(const char *key, const ompi_process_name_t *name, void *data, size_t bytes)
 {
     uint8_t *published = NULL;
     size_t size = 0;
-    bool fits;
-    int rc;
+    int rc = dma_modex_look(key, name, &published, &size);
 
-    OPAL_MODEX_RECV_STRING(rc, key, name, &published, &size);
-    fits = OPAL_SUCCESS == rc && published && size >= bytes;
-    if (fits) {
+    if (0 == rc && (!published || size < bytes)) {
+        rc = DMA_MODEX_NOTHING;
+    }
+    if (0 == rc) {
         memcpy(data, published, bytes);
     }
     free(published);
-    return fits;
+    return rc;
 }
 
 /* The context id of a communicator, for messages. */

@@ -1,12 +1,12 @@
 /*
- * The parameters on which the ranks of a communicator must agree before their first message: is coll/dma among its components,
- * and which call begins the set-up? If ranks had different values, some would wait in the set-up for others that are in the next
- * component, for ever.
+ * The parameters on which the ranks of a communicator must agree before their first message. They say whether coll/dma is among
+ * its components, and which call begins the set-up. If ranks had different values, some would wait in the set-up for others that
+ * are in the next component, for ever.
  *
  * So each process publishes its values when Open MPI opens the component, with all that processes publish for MPI_Init. All
  * communicators use the values of rank 0 of the job. A process reads them once, when MPI_COMM_WORLD is made, or the first communicator
- * of a session, out of memory that the daemon of its node has filled by then. If Open MPI is told to collect nothing at its start,
- * it asks the daemon. No collective costs more by that.
+ * of a session. The daemon of its node has collected them by then. If Open MPI is told to collect nothing at its start, the
+ * daemon asks that of rank 0. No collective costs more by that.
  */
 #include "coll_dma.h"
 
@@ -45,9 +45,11 @@ static void read_terms(void)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
     ompi_process_name_t name = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = 0};
+    char text[160];
     published_t record;
+    int rc = dma_modex_recv(KEY, &name, &record, sizeof(record));
 
-    component->has_terms = dma_modex_recv(KEY, &name, &record, sizeof(record));
+    component->has_terms = 0 == rc;
     if (component->has_terms) {
         component->terms = (mca_coll_dma_terms_t){
             .priority = record.priority,
@@ -55,6 +57,12 @@ static void read_terms(void)
             .network = record.network,
             .net_first_calls = record.net_first_calls,
         };
+    } else if (DMA_MODEX_NOTHING != rc) {
+        snprintf(
+            text, sizeof(text),
+            "what rank 0 of the job has published cannot be read (PMIx: %d), so this process uses other components",
+            rc);
+        mca_coll_dma_host.report(DMA_REPORT_WARN, "terms", text);
     }
     component->terms_read = true;
 }

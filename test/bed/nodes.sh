@@ -166,7 +166,7 @@ counts() {
     grep -q "^$counter [1-9]" "$work/counters"
 }
 ok 'nodes=0: counts it' counts reason_comm_nodes_off --mca coll_dma_nodes 0
-ok 'nodes=0: says so, on request' says 'nodes are left to the other components: coll_dma_nodes is 0$' check_in --mca coll_dma_nodes 0
+ok 'nodes=0: says so, on request' says 'nodes are left to the other components: coll_dma_nodes is 0 on rank 0 of MPI_COMM_WORLD$' check_in --mca coll_dma_nodes 0
 # The component without UCX prints once, also without coll_dma_verbose, that it does not serve the communicator.
 inside() {
     local output
@@ -177,7 +177,7 @@ inside() {
         return 1
     }
     printf '%s\n' "$output"
-    [ "$(grep -c 'nodes are left to the other components: coll/dma was built without UCX$' <<<"$output")" = 1 ] &&
+    [ "$(grep -c 'nodes are left to the other components: coll/dma was built without UCX on the node of rank 0 of MPI_COMM_WORLD$' <<<"$output")" = 1 ] &&
         [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
 }
 ok 'built without UCX: says so once' inside
