@@ -53,7 +53,7 @@ void mpix_in_stream_close(mpix_in_stream_t *s);
 
 /* *served: the stream has the start. Else it has to be made in another way. Returns an MPI error class. */
 int mpix_in_stream_start(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_Request request, bool *served);
-/* Later work of the stream waits for each start anyway. An error: one of them has failed, as far as is known. */
+/* Later work of the stream waits for each start anyway. Returns an error if it is known that one of them has failed. */
 int mpix_in_stream_waitall(mpix_in_stream_t *s);
 /* Whoever waits for streams calls this again and again. Progress of MPI finds ranks that have failed, and streams do not wait for
  * requests that have failed. */

@@ -3,7 +3,7 @@
  *
  * All that a start needs is put into the stream at once: the store that says that this rank has started, the waits for the other
  * ranks, the copies to them, the stores that say that the copies have landed, and the waits for those of the others. So work
- * behind a start waits until the start is complete, and a waitall has nothing to do. No thread and no call of MPI is needed. A call
+ * behind a start waits until the start is complete, and a waitall gives the stream nothing to do. No thread and no call of MPI is needed. A call
  * of the program that waits for the stream (cudaFree) only waits until the other ranks have enqueued theirs, and nothing that they
  * need is behind it.
  *

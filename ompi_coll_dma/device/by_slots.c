@@ -361,10 +361,10 @@ dma_status_t dma_device_advance_slots(dma_comm_t *comm, dma_task_t *task)
     while (status == DMA_OK && task->device->phase == DEVICE_BY_SLOTS && p->step != SLOTS_RUN) {
         status = advance_agreement(comm, task);
     }
-    if (status != DMA_OK || task->device->phase != DEVICE_BY_SLOTS) {
+    if (task->device->phase != DEVICE_BY_SLOTS || (status != DMA_OK && p->step != SLOTS_RUN)) {
         return status;
     }
-    if ((status = run(comm, task)) == DMA_OK) {
+    if (status == DMA_OK && (status = run(comm, task)) == DMA_OK) {
         dma_device_end_slots(comm);
     }
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status; /* other ranks depend on it by now */

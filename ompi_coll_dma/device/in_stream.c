@@ -237,11 +237,16 @@ static void destroy_side(const dma_gpu_runtime_t *rt, const dma_gpu_app_stream_t
 static dma_reason_t adopt_in_scope(const dma_gpu_runtime_t *rt, const dma_app_stream_t *stream,
                                    dma_gpu_app_stream_t *app)
 {
-    if (rt->stream_create(&app->side) != DMA_OK || rt->event_create(&app->begun) != DMA_OK ||
-        rt->event_create(&app->copied) != DMA_OK) {
-        return DMA_REASON_in_stream_memory;
+    if (rt->stream_adopt(stream->stream, &app->stream) != DMA_OK) {
+        return DMA_REASON_in_stream_device;
     }
-    return rt->stream_adopt(stream->stream, &app->stream) == DMA_OK ? DMA_REASON_NONE : DMA_REASON_in_stream_device;
+    if (rt->stream_create(&app->side) == DMA_OK && rt->event_create(&app->begun) == DMA_OK &&
+        rt->event_create(&app->copied) == DMA_OK) {
+        return DMA_REASON_NONE;
+    }
+    destroy_side(rt, app);
+    rt->stream_forget(app->stream);
+    return DMA_REASON_in_stream_memory;
 }
 
 static dma_reason_t adopt(const dma_gpu_runtime_t *rt, int device, dma_app_stream_t *stream)
@@ -260,9 +265,6 @@ static dma_reason_t adopt(const dma_gpu_runtime_t *rt, int device, dma_app_strea
     why = DMA_REASON_in_stream_device;
     if (rt->enter(device, &scope) == DMA_OK) {
         why = adopt_in_scope(rt, stream, app);
-        if (why) {
-            destroy_side(rt, app);
-        }
         rt->leave(&scope);
     }
     if (why) {

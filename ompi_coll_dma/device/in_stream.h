@@ -9,7 +9,6 @@ dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void
 /* The same on a communicator of one rank. */
 dma_status_t dma_device_in_stream_alone(dma_comm_t *comm, const dma_call_t *call, void *arrays,
                                         dma_app_stream_t *stream);
-/* The stream waits for the last start. */
 /* The stream has done everything: the task ends when it is advanced. */
 void dma_device_in_stream_end(dma_comm_t *comm);
 /* Both without a lock. Has the stream reached the start of this epoch? Streams with starts of communicators that have failed

@@ -125,8 +125,8 @@ typedef struct dma_run_parts {
     const dma_parts_target_t *targets; /* by rank */
 } dma_run_parts_t;
 
-/* A stream of the application, and one of ours beside it for copies inside of the device. These are kernels. Kernels and copies to
- * peers, which engines make, cannot hand over to each other in one stream in less time than several small copies take. */
+/* A stream of the application, and one of ours beside it for copies inside of the device. Runtimes make these by kernels. In one
+ * stream, the change from a kernel to a copy by an engine and back takes longer than several small copies. */
 typedef struct dma_gpu_app_stream {
     dma_gpu_stream_t *stream, *side;
     dma_gpu_event_t *begun, *copied; /* what `side` waits for in `stream`, and the other way round */
@@ -246,9 +246,9 @@ typedef struct dma_gpu_engine {
      * out are given to the hardware: those that concern this rank alone. */
     dma_status_t (*start)(dma_run_t *run);
     /* [may be NULL] Submits a run to a stream of the application on this device, before the peers have started: the stream stores
-     * the epoch to the own word, waits until those of the peers have reached it, and does what `start` does. Several such runs may
-     * be in progress, if the stream has waited for the lines of the first before it gets the next. Never waits. DMA_UNSUPPORTED:
-     * nothing was submitted, and the run can be started. Any other error fails the communicator. */
+     * the epoch to the own word, waits until those of the peers have reached it, does what `start` does, and waits for the lines of
+     * the peers. Several such runs may be in progress. Never waits itself. DMA_UNSUPPORTED: nothing was submitted, and the run can be
+     * started. Any other error fails the communicator. */
     dma_status_t (*enqueue)(const dma_run_t *run, const dma_gpu_app_stream_t *app,
                             const dma_gpu_in_stream_t *in_stream);
     /* [may be NULL] Work of the CPU while a started run is in progress, also of an armed one. Never waits. */

@@ -173,8 +173,8 @@ typedef struct dma_gpu_runtime {
      * difference. One operation takes less time than several. DMA_UNSUPPORTED: nothing has been submitted.
      *
      * While a stream waits, some calls of the application do not return (cudaFree), and streams that share a hardware channel with
-     * it do not move. So no stream of ours ever waits. A stream of the application may, if nothing that another rank waits for is
-     * submitted later by a thread of ours.
+     * it do not move. So no stream of ours waits for a rank. A stream of the application may, and one of ours for it, if nothing that
+     * another rank waits for is submitted later by a thread of ours.
      */
     dma_status_t (*write32)(dma_gpu_stream_t *stream, uint64_t addr, uint32_t value);
     dma_status_t (*write_and_wait32)(dma_gpu_stream_t *stream, const uint64_t *writes, size_t nwrites,

@@ -423,9 +423,13 @@ static void fail_first(rank_t *r, lane_t *lane, way_t way)
         enqueue(r, lane, 1);
         must(r, dma_channel_end_in_stream(lane->channel, true) != DMA_OK, "end");
     } else {
+        unsigned waits = fake_gpu_calls("stream_wait_event");
+
         fake_gpu_fail("write_and_wait32", 1, DMA_ERR_ENGINE);
         must(r, dma_channel_start_in_stream(lane->channel, &lane->app, &(dma_in_stream_started_t){0}) == DMA_ERR_ENGINE,
              "start");
+        /* the stream waits for the own block nevertheless */
+        must(r, fake_gpu_calls("stream_wait_event") == waits + 2, "the own block is not waited for");
     }
     must(r, dma_channel_start_in_stream(lane->channel, &lane->app, &(dma_in_stream_started_t){0}) != DMA_OK,
          "a start after the failure");

@@ -18,7 +18,7 @@
  * All communicators of the device use the streams in turn. If another thread is submitting, `start` returns DMA_AGAIN. So no
  * thread waits for a lock that the holder keeps during a runtime call.
  *
- * A run in a stream of the application uses that stream instead (enqueue.c).
+ * A run in a stream of the application uses that stream instead, and another one for the own block (enqueue.c).
  *
  * The application's own kernels may delay a stream for any time. So there is no timeout: only the runtime reports errors.
  */
@@ -103,7 +103,7 @@ static bool is_quiet(const dma_stream_binding_t *b)
         bool own = i == b->own_prog;
 
         if (i == b->echoed || (own && b->enqueued)) {
-            continue; /* copies nothing itself, or with the other programs */
+            continue; /* copies nothing itself, or the stream of the application waits for it */
         }
         if (b->recorded[own ? DMA_STREAM_OWN : DMA_STREAM_PUSHES]) {
             if (b->unit->rt->event_query(b->events[own ? DMA_STREAM_OWN : DMA_STREAM_PUSHES]) == DMA_AGAIN) {

@@ -201,8 +201,8 @@ static dma_status_t write_and_wait32(dma_gpu_stream_t *handle, const uint64_t *w
             };
         }
         status = DMA_CUDA_WITH(stream, words, stream->cuda, n, words, 0);
-        if (status != DMA_OK && i == n) {
-            status = DMA_UNSUPPORTED;
+        if (status != DMA_OK) {
+            status = i == n ? DMA_UNSUPPORTED : DMA_ERR_ENGINE;
         }
     }
     return status;
