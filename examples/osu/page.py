@@ -1,6 +1,8 @@
 """What examples/osu/compare has measured, as text, as tables and as one HTML page with plots in it."""
 import html
 import math
+import re
+import textwrap
 
 BLUE, GREY, RED, GREEN = "#1f5fbf", "#8a8a8a", "#b3261e", "#1b7f4b"
 FEW = 5  # with fewer passes, nothing is decided
@@ -21,6 +23,13 @@ table.facts td { text-align: left; vertical-align: top; background: none; } tabl
 code { font-size: .9em; background: #f0f1f3; padding: 0 .25em; }
 svg text { font: 12px system-ui, sans-serif; fill: #333; }
 """
+
+
+def in_lines(text):
+    """A page in lines of readable length, broken where that changes nothing. Tools of distributions take a file with longer lines
+    for one that was made of a source that is missing."""
+    text = re.sub(r">(?=<(?:g|line|rect|polyline|polygon|path|circle|text|title|svg|div|details|table|tr|h2|p|ul|li)\b)", ">\n", text)
+    return re.sub(r'points="([^"]*)"', lambda m: 'points="' + textwrap.fill(m.group(1), 120) + '"', text)
 
 
 def short(size):
@@ -248,7 +257,7 @@ class Result:
     def html(self):
         facts = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(text)}</td></tr>" for name, text in self.facts)
         notes = "".join(f'<p class="warn">{html.escape(note)}</p>' for note in self.notes)
-        return f"""<!DOCTYPE html>
+        return in_lines(f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
 <title>coll/dma beside {RIVALS[self.rival]}: OSU micro-benchmarks</title><style>{STYLE}</style></head><body>
 <h1>coll/dma beside {RIVALS[self.rival]}</h1>
@@ -265,4 +274,4 @@ non-blocking calls (MPI_I...) that of the communication without computing.</p>
 {self.not_run()}
 <h2>How it was measured</h2><table class="facts">{facts}</table>
 </body></html>
-"""
+""")
