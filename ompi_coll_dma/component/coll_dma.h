@@ -30,11 +30,12 @@
     COLL_DMA_DO(function) COLL_DMA_DO(i##function) COLL_DMA_DO(function##_init)
 #define COLL_DMA_SLOTS DMA_COLLS(COLL_DMA_FORMS)
 
-/* The parameters on which all ranks of a communicator agree before their first message. */
+/* The parameters on which all ranks of a communicator agree before their first message. Processes publish it. Other versions may have
+ * further members behind these. */
 typedef struct mca_coll_dma_terms {
-    int priority;
-    bool nodes;
-    bool network; /* the component is built with a network */
+    int32_t priority;
+    uint32_t nodes;
+    uint32_t network; /* the component is built with a network */
     uint32_t net_first_calls;
 } mca_coll_dma_terms_t;
 

@@ -186,7 +186,6 @@ static inline bool dma_modex_send(const char *key, const void *data, size_t byte
  * nothing in MPI_Init, and a look that may wait asks the process's own server. It ends after DMA_MODEX_SECONDS, which is far longer
  * than processes of a job begin after each other.
  */
-#define DMA_MODEX_SECONDS 60
 #if DMA_OMPI_41
 #define DMA_MODEX_NOTHING OPAL_ERR_NOT_FOUND
 
@@ -199,6 +198,7 @@ static inline int dma_modex_look(const char *key, const ompi_process_name_t *nam
 }
 #else
 #define DMA_MODEX_NOTHING PMIX_ERR_NOT_FOUND
+#define DMA_MODEX_SECONDS 60
 #define DMA_MODEX_PML     "pml.base.2.0" /* rank 0 of a job always publishes it */
 
 static inline int dma_modex_get(const char *key, const ompi_process_name_t *name, const pmix_info_t *how,

@@ -12,14 +12,6 @@
 
 #define KEY "coll/dma"
 
-/* What a process publishes. Other versions may have further members behind these. */
-typedef struct published {
-    int32_t priority;
-    uint32_t nodes;
-    uint32_t network;
-    uint32_t net_first_calls;
-} published_t;
-
 static mca_coll_dma_terms_t own_terms(void)
 {
     const dma_params_t *params = &mca_coll_dma_component.params;
@@ -35,10 +27,8 @@ static mca_coll_dma_terms_t own_terms(void)
 void mca_coll_dma_terms_publish(void)
 {
     mca_coll_dma_terms_t own = own_terms();
-    published_t record = {
-        .priority = own.priority, .nodes = own.nodes, .network = own.network, .net_first_calls = own.net_first_calls};
 
-    mca_coll_dma_component.published = dma_modex_send(KEY, &record, sizeof(record));
+    mca_coll_dma_component.published = dma_modex_send(KEY, &own, sizeof(own));
 }
 
 static void read_terms(void)
@@ -46,18 +36,10 @@ static void read_terms(void)
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
     ompi_process_name_t name = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = 0};
     char text[160];
-    published_t record;
-    int rc = dma_modex_recv(KEY, &name, &record, sizeof(record));
+    int rc = dma_modex_recv(KEY, &name, &component->terms, sizeof(component->terms));
 
     component->has_terms = 0 == rc;
-    if (component->has_terms) {
-        component->terms = (mca_coll_dma_terms_t){
-            .priority = record.priority,
-            .nodes = record.nodes,
-            .network = record.network,
-            .net_first_calls = record.net_first_calls,
-        };
-    } else if (DMA_MODEX_NOTHING != rc) {
+    if (0 != rc && DMA_MODEX_NOTHING != rc) {
         snprintf(
             text, sizeof(text),
             "what rank 0 of the job has published cannot be read (PMIx: %d), so this process uses other components",

@@ -186,19 +186,17 @@ static dma_status_t write_and_wait32(dma_gpu_stream_t *handle, const uint64_t *w
                                      const uint64_t *waits, size_t nwaits, uint32_t value)
 {
     const dma_cuda_stream_t *stream = dma_cuda_stream(handle);
-    cuda_word_t words[CUDA_MOST_WORDS] = {0};
+    cuda_word_t words[CUDA_MOST_WORDS];
     dma_status_t status = DMA_OK;
 
     for (size_t i = 0; i < nwrites + nwaits && status == DMA_OK;) {
         unsigned n = 0;
 
         for (; n < CUDA_MOST_WORDS && i < nwrites + nwaits; n++, i++) {
-            words[n].what = (cuda_word_operation_t){
-                .code = i < nwrites ? CUDA_WORD_WRITE : CUDA_WORD_WAIT,
-                .addr = i < nwrites ? writes[i] : waits[i - nwrites],
-                .value = value,
-                .flags = i < nwrites ? 0 : CUDA_WAIT_AT_LEAST,
-            };
+            words[n] = (cuda_word_t){.what = {.code = i < nwrites ? CUDA_WORD_WRITE : CUDA_WORD_WAIT,
+                                              .addr = i < nwrites ? writes[i] : waits[i - nwrites],
+                                              .value = value,
+                                              .flags = i < nwrites ? 0 : CUDA_WAIT_AT_LEAST}};
         }
         status = DMA_CUDA_WITH(stream, words, stream->cuda, n, words, 0);
         if (status != DMA_OK) {
