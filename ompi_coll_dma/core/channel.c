@@ -222,7 +222,8 @@ void dma_channel_prepare_next(dma_channel_t *ch)
 
 /* ---- starts in a stream ---- */
 
-static dma_status_t start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
+/* *operations: that the stream has got. */
+static dma_status_t start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream, unsigned *operations)
 {
     dma_comm_t *comm = ch->comm;
     const dma_memory_t *memory = comm->proc->memory;
@@ -238,7 +239,7 @@ static dma_status_t start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream)
         if (comm->nranks == 1) {
             return memory->in_stream_alone(comm, &ch->call, ch->arrays, stream);
         }
-        status = memory->in_stream_start(comm, &ch->task, ch->arrays, stream);
+        status = memory->in_stream_start(comm, &ch->task, ch->arrays, stream, operations);
     }
     if (status == DMA_OK) {
         ch->task.done = ch->done;
@@ -255,10 +256,9 @@ dma_status_t dma_channel_start_in_stream(dma_channel_t *ch, dma_app_stream_t *st
     dma_status_t status;
 
     dma_comm_lock(ch->comm);
-    status = start_in_stream(ch, stream);
+    started->operations = 1;
+    status = start_in_stream(ch, stream, &started->operations);
     started->number = ch->task.run.epoch;
-    started->operations =
-        4 * (unsigned)ch->comm->nranks; /* two stores, the waits for peers twice, copies, and events */
     dma_comm_unlock(ch->comm);
     return status;
 }

@@ -136,7 +136,8 @@ struct dma_memory {
      * more; the first also posts the task, which ends when it is advanced after `end`. DMA_UNSUPPORTED: it has done nothing.
      * Other errors: the communicator is to fail. `has_begun`, without the lock: the stream has reached the start of this epoch.
      * `push_on`, without a lock: streams with starts of communicators that have failed wait for nothing. `alone`: on a communicator of one rank, without a task and without `end`. `forget`, without a lock: the stream is not used any more. */
-    dma_status_t (*in_stream_start)(dma_comm_t *comm, dma_task_t *task, void *arrays, struct dma_app_stream *stream);
+    dma_status_t (*in_stream_start)(dma_comm_t *comm, dma_task_t *task, void *arrays, struct dma_app_stream *stream,
+                                    unsigned *operations);
     dma_status_t (*in_stream_alone)(dma_comm_t *comm, const dma_call_t *call, void *arrays,
                                     struct dma_app_stream *stream);
     void (*in_stream_end)(dma_comm_t *comm);

@@ -1,6 +1,7 @@
 /* The life of a call in device memory: enter, agree, run. See device.h. */
 #include "core/resolve.h"
 #include "device/device.h"
+#include "device/eager.h"
 #include "device/in_stream.h"
 #include "device/join.h"
 #include "node/entry.h"
@@ -382,8 +383,12 @@ static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
     const struct dma_device_comm *dc = comm->device;
     bool armed = task->device->persistent && dc->run_is_armed;
     uint64_t began = armed ? dc->started_at : dma_trace_begin(comm->trace);
-    dma_status_t status = dc->device->engine->start(&task->run);
+    dma_status_t status;
 
+    if (dc->eager) {
+        return dma_device_eager_launch(comm, task);
+    }
+    status = dc->device->engine->start(&task->run);
     dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, armed, began, 0);
     if (status == DMA_OK) {
         dma_device_trace_commands(comm, task);
@@ -428,6 +433,7 @@ static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
     [DEVICE_BY_SLOTS] = advance_slots,
     [DEVICE_ON_HOST] = advance_on_host,
     [DEVICE_IN_STREAM] = dma_device_advance_in_stream,
+    [DEVICE_EAGER] = dma_device_advance_eager,
 };
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
@@ -532,7 +538,7 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
     if (call->phase == DEVICE_AGREE || (call->phase == DEVICE_PIECES && dma_device_piece_votes(comm->device))) {
         return waits_for_vote(comm, DEVICE_BALLOT_ENGINE);
     }
-    return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
+    return call->phase >= DEVICE_RUN && call->phase < DEVICE_EAGER ? dma_host_waits_for_flag(comm, task) : wait;
 }
 
 const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
@@ -547,6 +553,7 @@ const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
         [DEVICE_BY_SLOTS] = "copies through shared pinned memory",
         [DEVICE_ON_HOST] = "copies by cores",
         [DEVICE_IN_STREAM] = "in a stream",
+        [DEVICE_EAGER] = "kernel",
     };
 
     (void)comm;
@@ -564,5 +571,5 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task)
         return dma_device_in_stream_position(comm);
     }
     return ((uint64_t)phase << 24) + (phase == DEVICE_PIECES ? dma_device_piece_position(comm->device) : 0) +
-           (phase >= DEVICE_RUN ? dma_host_position(comm, task) : 0);
+           (phase >= DEVICE_RUN && phase < DEVICE_EAGER ? dma_host_position(comm, task) : 0);
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "device/device.h"
+#include "device/eager.h"
 #include "device/in_stream.h"
 #include "gpu/brief.h"
 
@@ -512,7 +513,7 @@ void dma_device_unregister_arenas(dma_comm_t *comm, unsigned *n)
 void dma_device_stop(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
-    bool streams = dma_device_in_stream_release(comm);
+    bool streams = dma_device_in_stream_release(comm), drained = dma_device_eager_stop(comm);
 
     dma_device_claim_all(comm);
     dma_device_disarm(comm);
@@ -521,7 +522,7 @@ void dma_device_stop(dma_comm_t *comm)
         dma_slots_unview(comm, &dc->by_slots.views[r]);
     }
     /* If a stream may be at work, the binding ends with the communicator. Calls of the runtime could wait for the stream now. */
-    if (dc->binding && (streams || !dc->device->engine->unbind(dc->binding))) {
+    if (dc->binding && (streams || !dc->device->engine->unbind(dc->binding) || !drained)) {
         /* A queue or stream that does not move may still read our trigger and write our lines. So the memory must neither be unmapped
          * nor be used for something else. */
         comm->window.permanent = true;
@@ -532,6 +533,7 @@ void dma_device_stop(dma_comm_t *comm)
     if (!comm->window.permanent) {
         dma_device_unregister_arenas(comm, &dc->parts_arenas);
         dma_device_in_stream_give_back(comm);
+        dma_device_eager_unregister(comm);
     }
     if (dc->arena_registered) {
         dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));

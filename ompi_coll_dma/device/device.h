@@ -93,8 +93,7 @@
 
 #define DEVICE_SLOTS      64                   /* exports of each peer that a communicator keeps open; bits of a mask */
 #define DEVICE_KEPT_BYTES (UINT64_C(16) << 30) /* limit of their sum; one export alone may exceed it */
-#define DEVICE_MAX_FAILED                                                                                              \
-    3 /* failed agreements in a row, after which all device memory of the communicator is staged */
+#define DEVICE_MAX_FAILED 3                    /* failed agreements in a row; then all device memory is staged */
 
 /* One device of this process, and the engine that serves it. A device that the application has reset is another device
  * from then on: communicators that used it before keep the old one, and their calls fail. */
@@ -124,6 +123,7 @@ typedef enum dma_device_phase {
     DEVICE_BY_SLOTS,  /* the runtimes copy into and out of slots (by_slots.c) */
     DEVICE_ON_HOST,   /* the host plan or the messages route runs, on host memory */
     DEVICE_IN_STREAM, /* a stream of the application has the starts (in_stream.c) */
+    DEVICE_EAGER,     /* the kernel of an eager start runs (eager.c) */
 } dma_device_phase_t;
 
 /* A stage whose user blocks are device memory (core/staging.h). */
@@ -157,14 +157,12 @@ struct dma_device_call {
     dma_status_t failed;             /* not DMA_OK: the submitter has found this error */
     bool persistent;                 /* a start of a persistent call: this struct belongs to the communicator */
     dma_gpu_memory_t recv;           /* the receive buffer */
-    dma_shape_t send_shape;          /* of the blocks that the engine would use */
-    dma_shape_t recv_shape;          /* likewise */
-    const dma_side_t
-        *send_type; /* in `sides`: the irregular datatype of the blocks, or NULL. They have no shape then */
-    const dma_side_t *recv_type; /* likewise */
-    dma_side_t sides[2];         /* by dma_side: as the caller has given them */
-    dma_device_stage_t host;     /* host memory in place of device memory (stage.c) */
-    dma_device_stage_t scratch;  /* scratch memory on the device (scratch.c) */
+    dma_shape_t send_shape, recv_shape; /* of the blocks that the engine would use */
+    /* in `sides`: the irregular datatype of the blocks, or NULL. They have no shape then */
+    const dma_side_t *send_type, *recv_type;
+    dma_side_t sides[2];        /* by dma_side: as the caller has given them */
+    dma_device_stage_t host;    /* host memory in place of device memory (stage.c) */
+    dma_device_stage_t scratch; /* scratch memory on the device (scratch.c) */
 };
 
 /* ---- types: what a rank publishes ---- */
@@ -338,6 +336,7 @@ struct dma_device_comm {
     void *parts_block;                 /* then: this rank's words, in its arena, */
     unsigned parts_arenas;             /* and how many arenas the device can access for the words; the first ranks' */
     struct dma_device_in_stream *in_stream; /* in_stream.c; NULL: no start has been made so */
+    struct dma_device_eager *eager;         /* eager.c; NULL: starts are not eager */
     uint64_t armed_bytes;
     uint32_t armed_epoch; /* epoch of the next start, if its programs are armed; else 0 */
     double armed_at;      /* since when nothing else is in front of them */

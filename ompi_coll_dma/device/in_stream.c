@@ -30,6 +30,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "device/eager.h"
 #include "device/in_stream.h"
 
 #define LEAST_TEMP (UINT64_C(1) << 20)
@@ -89,6 +90,9 @@ static dma_reason_t find_obstacle(const dma_comm_t *comm)
     }
     if (!dc->rt->write_and_wait32 || !dc->rt->stream_wait_event) {
         return DMA_REASON_in_stream_runtime;
+    }
+    if (dc->eager) {
+        return DMA_REASON_NONE; /* no engine */
     }
     return dc->device->engine->enqueue && all_have_streams(comm) ? DMA_REASON_NONE : DMA_REASON_in_stream_engine;
 }
@@ -195,7 +199,8 @@ static dma_reason_t make(dma_comm_t *comm)
         return DMA_REASON_in_stream_memory;
     }
     comm->device->in_stream = s;
-    s->refused = !find_words(comm, s) ? DMA_REASON_in_stream_unregistered
+    s->refused = comm->device->eager    ? DMA_REASON_NONE
+                 : !find_words(comm, s) ? DMA_REASON_in_stream_unregistered
                  : exchanges(comm->device->start_run.plan) && !take_temp(comm, &s->device) ? DMA_REASON_in_stream_memory
                                                                                            : DMA_REASON_NONE;
     return s->refused;
@@ -219,79 +224,6 @@ void dma_device_in_stream_give_back(dma_comm_t *comm)
     s->device.temp = s->device.temp_bytes = 0;
 }
 
-/* ---- streams ---- */
-
-static void destroy_side(const dma_gpu_runtime_t *rt, const dma_gpu_app_stream_t *app)
-{
-    if (app->side) {
-        (void)rt->stream_destroy(app->side);
-    }
-    if (app->begun) {
-        (void)rt->event_destroy(app->begun);
-    }
-    if (app->copied) {
-        (void)rt->event_destroy(app->copied);
-    }
-}
-
-static dma_reason_t adopt_in_scope(const dma_gpu_runtime_t *rt, const dma_app_stream_t *stream,
-                                   dma_gpu_app_stream_t *app)
-{
-    if (rt->stream_adopt(stream->stream, &app->stream) != DMA_OK) {
-        return DMA_REASON_in_stream_device;
-    }
-    if (rt->stream_create(&app->side) == DMA_OK && rt->event_create(&app->begun) == DMA_OK &&
-        rt->event_create(&app->copied) == DMA_OK) {
-        return DMA_REASON_NONE;
-    }
-    destroy_side(rt, app);
-    rt->stream_forget(app->stream);
-    return DMA_REASON_in_stream_memory;
-}
-
-static dma_reason_t adopt(const dma_gpu_runtime_t *rt, int device, dma_app_stream_t *stream)
-{
-    dma_gpu_app_stream_t *app;
-    dma_gpu_scope_t scope;
-    dma_reason_t why;
-
-    if (stream->handle) {
-        return stream->device == device ? DMA_REASON_NONE : DMA_REASON_in_stream_device;
-    }
-    app = calloc(1, sizeof(*app));
-    if (!app) {
-        return DMA_REASON_in_stream_memory;
-    }
-    why = DMA_REASON_in_stream_device;
-    if (rt->enter(device, &scope) == DMA_OK) {
-        why = adopt_in_scope(rt, stream, app);
-        rt->leave(&scope);
-    }
-    if (why) {
-        free(app);
-        return why;
-    }
-    stream->handle = app;
-    stream->device = device;
-    return DMA_REASON_NONE;
-}
-
-void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream)
-{
-    dma_gpu_app_stream_t *app = stream->handle;
-    dma_gpu_scope_t scope;
-
-    if (app && rt && rt->stream_forget) {
-        rt->stream_forget(app->stream);
-        if (rt->enter_to_release(stream->device, &scope) == DMA_OK) {
-            destroy_side(rt, app);
-            rt->leave(&scope);
-        }
-    }
-    free(app);
-    stream->handle = NULL;
-}
-
 /* ---- starts ---- */
 
 static void set_active(struct dma_device_in_stream *s, bool active)
@@ -312,24 +244,40 @@ static void begin_task(dma_comm_t *comm, dma_task_t *task)
     task->device->phase = DEVICE_IN_STREAM;
 }
 
+/* In one operation of the stream if it is eager; else in two stores, the waits for peers twice, copies, and events. */
+static dma_status_t enqueue(dma_comm_t *comm, const dma_task_t *task, const dma_gpu_app_stream_t *app,
+                            unsigned *operations)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    *operations = dc->eager ? 1 : 4 * (unsigned)comm->nranks;
+    if (!dc->eager) {
+        return dc->device->engine->enqueue(&task->run, app, &dc->in_stream->device);
+    }
+    return dma_device_eager_enqueue(comm, task->run.epoch, app->stream) == DMA_OK ? DMA_OK : DMA_UNSUPPORTED;
+}
+
 static void count_start(dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;
 
     dma_comm_count(comm, DMA_COUNT_PERSISTENT + (int)task->coll);
     dma_comm_count(comm, DMA_COUNT_calls_in_stream);
+    comm->counts.at[DMA_COUNT_calls_eager] += dc->eager != NULL;
     dma_comm_count(comm, DMA_COUNT_VARIANT + (int)task->run.plan->variant);
     dma_comm_count(comm, DMA_COUNT_ENGINE + dc->device->engine_index);
 }
 
-dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void *arrays, dma_app_stream_t *stream)
+dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void *arrays, dma_app_stream_t *stream,
+                                        unsigned *operations)
 {
     dma_reason_t why = make(comm);
     struct dma_device_comm *dc = comm->device;
     dma_status_t status;
     bool first;
 
-    why = why ? why : adopt(dc->rt, dc->device->ordinal, stream);
+    why = why ? why : dma_device_adopt_stream(dc->rt, dc->device->ordinal, stream);
+    why = why ? why : dma_device_allow_kernels(comm, stream);
     if (why) {
         dma_comm_note_reason(comm, why);
         return DMA_UNSUPPORTED;
@@ -342,7 +290,7 @@ dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void
     if (first) {
         set_active(dc->in_stream, true); /* before: if not everything could be submitted, the stream may wait already */
     }
-    status = dc->device->engine->enqueue(&task->run, stream->handle, &dc->in_stream->device);
+    status = enqueue(comm, task, stream->handle, operations);
     if (status == DMA_UNSUPPORTED) {
         task->run.epoch = --dc->epoch;
         if (first) {
@@ -401,7 +349,7 @@ static dma_reason_t copy_alone(dma_task_t *task, dma_app_stream_t *stream)
     if (!d->rt->stream_adopt) {
         return DMA_REASON_in_stream_runtime;
     }
-    if ((why = adopt(d->rt, d->device, stream)) || task->in_place || !bytes) {
+    if ((why = dma_device_adopt_stream(d->rt, d->device, stream)) || task->in_place || !bytes) {
         return why;
     }
     app = stream->handle;
@@ -473,7 +421,7 @@ dma_wait_t dma_device_in_stream_waits_for(const dma_comm_t *comm)
             dma_wait_add(&wait, DMA_WAIT_ENTRY, r);
         }
     }
-    while (wait.kind == DMA_WAIT_NONE && (op = next_line(comm, &i))) {
+    while (wait.kind == DMA_WAIT_NONE && !comm->device->eager && (op = next_line(comm, &i))) {
         if (!dma_window_queue_reached(&comm->window, op->flag.rank, op->flag.peer, epoch)) {
             dma_wait_add(&wait, DMA_WAIT_FLAG, op->flag.rank);
             break;

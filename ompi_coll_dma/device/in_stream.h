@@ -4,8 +4,10 @@
 
 #include "device/device.h"
 
-/* DMA_UNSUPPORTED: nothing has happened, and the start can be made by the host. The first start makes the task and posts it. */
-dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void *arrays, dma_app_stream_t *stream);
+/* DMA_UNSUPPORTED: nothing has happened, and the start can be made by the host. The first start makes the task and posts it.
+ * *operations: that the stream has got, about. */
+dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void *arrays, dma_app_stream_t *stream,
+                                        unsigned *operations);
 /* The same on a communicator of one rank. */
 dma_status_t dma_device_in_stream_alone(dma_comm_t *comm, const dma_call_t *call, void *arrays,
                                         dma_app_stream_t *stream);
@@ -17,6 +19,10 @@ bool dma_device_in_stream_has_begun(const dma_comm_t *comm, uint32_t epoch);
 void dma_device_in_stream_push_on(void);
 /* Has a stream starts of the communicator that have not ended? */
 bool dma_device_is_in_stream(const dma_comm_t *comm);
+/* app_stream.c: makes the handle of a stream, if that is one of the device. */
+dma_reason_t dma_device_adopt_stream(const dma_gpu_runtime_t *rt, int device, dma_app_stream_t *stream);
+/* May kernels of eager starts wait in this stream? There can be too many such streams. */
+dma_reason_t dma_device_allow_kernels(const dma_comm_t *comm, const dma_app_stream_t *stream);
 /* Without a lock. */
 void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream);
 /* For the task. */

@@ -1,5 +1,6 @@
 # Calls on device memory.
 core_sources += \
+	ompi_coll_dma/device/app_stream.c \
 	ompi_coll_dma/device/attach.c \
 	ompi_coll_dma/device/bounce.c \
 	ompi_coll_dma/device/by_slots.c \
@@ -7,6 +8,8 @@ core_sources += \
 	ompi_coll_dma/device/comm.c \
 	ompi_coll_dma/device/copies.c \
 	ompi_coll_dma/device/device.h \
+	ompi_coll_dma/device/eager.c \
+	ompi_coll_dma/device/eager.h \
 	ompi_coll_dma/device/gather.c \
 	ompi_coll_dma/device/gather.h \
 	ompi_coll_dma/device/join.c \

@@ -3,6 +3,7 @@
 
 #include "core/setup/bootstrap.h"
 #include "device/device.h"
+#include "device/eager.h"
 #include "gpu/brief.h"
 
 static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
@@ -31,21 +32,30 @@ dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t by
     return status;
 }
 
-dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all)
+/* *all: the bits that are set in the words of all ranks. */
+static dma_status_t combine(dma_comm_t *comm, uint64_t word, uint64_t *all)
 {
-    uint64_t word = yes;
     dma_bootstrap_t exchange;
     dma_status_t status = dma_device_exchange(comm, &word, sizeof(word), &exchange);
 
     if (status != DMA_OK) {
         return status;
     }
-    *all = true;
+    *all = word;
     for (int r = 0; r < comm->nranks; r++) {
-        *all = *all && *(const uint64_t *)dma_bootstrap_record(&exchange, r);
+        *all &= *(const uint64_t *)dma_bootstrap_record(&exchange, r);
     }
     dma_bootstrap_end(&exchange);
     return DMA_OK;
+}
+
+dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all)
+{
+    uint64_t word = 0;
+    dma_status_t status = combine(comm, yes, &word);
+
+    *all = word;
+    return status;
 }
 
 /* Makes a task for the call, which dma_device_serves has accepted, and publishes its record. Or says why it could not. */
@@ -108,21 +118,42 @@ static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
     dc->all_may_arm = dc->can_arm = features & DMA_GPU_PRELAUNCH;
 }
 
+/* *all: all ranks have prepared the call. *eager: and all want eager starts. */
+static dma_status_t agree_on_call(dma_comm_t *comm, bool prepared, bool wanted, bool *all, bool *eager)
+{
+    enum { PREPARED = 1, EAGER = 2 };
+    uint64_t word = 0;
+    dma_status_t status = combine(comm, (prepared ? PREPARED : 0) | (wanted ? EAGER : 0), &word);
+
+    *all = word & PREPARED;
+    *eager = *all && word & EAGER;
+    if (*all && wanted && !*eager) {
+        dma_comm_lock(comm);
+        dma_comm_note_reason(comm, DMA_REASON_eager_peer);
+        dma_comm_unlock(comm);
+    }
+    return status;
+}
+
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
     dma_task_t task = {.comm = comm};
+    uint64_t largest = 0;
     dma_reason_t why = publish_call(comm, &task, call, arrays);
-    bool all;
+    bool all, eager = false;
     dma_status_t status = dma_device_all(comm, !why, &all);
 
     if (status == DMA_OK && all) {
         why = prepare_call(comm, &task);
-        status = dma_device_all(comm, !why, &all);
+        largest = why ? 0 : dma_device_largest_block(comm, &task);
+        status = agree_on_call(comm, !why, !why && !call->parts && dma_device_eager_wanted(comm, &task, largest), &all,
+                               &eager);
         if (status == DMA_OK) {
             dma_device_end_agreement(comm, &task, all);
         }
         if (status == DMA_OK && all) {
             save_prepared_call(comm, &task);
+            status = eager ? dma_device_eager_init(comm, largest) : DMA_OK;
         }
     }
     dma_task_drop(&task);
@@ -236,7 +267,9 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     dma_task_set_running(task);
     if (!dc->run_is_armed) {
         dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
-        dma_device_copy_early(comm, task);
+        if (!dc->eager) {
+            dma_device_copy_early(comm, task);
+        }
     }
     return DMA_OK;
 }

@@ -130,6 +130,7 @@ typedef struct dma_run_parts {
 typedef struct dma_gpu_app_stream {
     dma_gpu_stream_t *stream, *side;
     dma_gpu_event_t *begun, *copied; /* what `side` waits for in `stream`, and the other way round */
+    bool kernels;                    /* those of eager starts may wait in it (device/eager.c) */
 } dma_gpu_app_stream_t;
 
 /* What a run in a stream of the application needs besides, in our device's address space: the words that say that a rank has

@@ -18,6 +18,7 @@
 #     late      what an all-gather takes from a product beside it, if ranks do not arrive together
 #     queue     persistent calls in the order of a stream, 100 before the host waits, beside NCCL's
 #     instream  the same, and rounds and layers, with starts that the stream makes itself
+#     eager     the same queues and rounds, and random starts, with starts that are one kernel (coll_dma_eager_bytes)
 #     schedules layers whose products and collectives run one after the other or side by side, beside NCCL's (test/gpu/schedules)
 #     energy    of large all-gathers
 #     parts     libmpix_dma: a layer three ways with cuBLAS (examples/layer.c), random partitioned collectives, examples
@@ -158,7 +159,7 @@ stage_build() {
     broken_components broken_component >"$work/broken.log" 2>&1 &
     component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table \
         test/gpu/stage_speed test/gpu/late test/gpu/schedules/schedules \
-        test/mpix/parts test/mpix/rounds >"$work/build.log" 2>&1 || status=1
+        test/mpix/parts test/mpix/rounds test/mpix/streams >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
         [ -n "$(rival)" ] || { echo 'NCCL is not measured: set NCCL_HOME'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
@@ -407,11 +408,11 @@ streams_wait=(-x MPIX_DMA_WAITING_STREAMS=8 -x CUDA_DEVICE_MAX_CONNECTIONS=32 --
 streams_start=(-x MPIX_DMA_IN_STREAM=1)
 queues=("${streams_wait[@]}") # of the present stage
 
-# queues_beside_nccl NAME
+# queues_beside_nccl NAME [BYTES]: for receive buffers of at most this size
 # shellcheck disable=SC2046
 queues_beside_nccl() {
     local status=0 modes=nccl,nccl-reg,nccl-sym,nccl-zero args
-    args=(-m "$((1024 / ranks)):$((16777216 / ranks))" -F 4 -i 20 -x 2 -k 100 -p 5 -T 40 -r "$([ -n "$(rival)" ] && echo $modes || echo none)")
+    args=(-m "$((1024 / ranks)):$((${2:-16777216} / ranks))" -F 4 -i 20 -x 2 -k 100 -p 5 -T 40 -r "$([ -n "$(rival)" ] && echo $modes || echo none)")
     bench "$1" 90 "${queues[@]}" -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
         $(rival) "${args[@]}" allgather_queue alltoall_queue || status=1
     bench "$1-in-place" 60 "${queues[@]}" -x LD_LIBRARY_PATH="$work/build/.libs${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" -- \
@@ -430,6 +431,14 @@ stage_instream() {
     mpix rounds-in-stream-serialized 40 "$work/build/test/mpix/rounds" cuda device serialized free 2 400 || status=1
     queues_beside_nccl queue-in-stream || status=1
     schedules 60 bf16 gather:{4096,8192,16384} exchange:{4096,8192,16384} || status=1
+    return $status
+}
+
+stage_eager() {
+    local status=0 queues=("${streams_start[@]}" --mca coll_dma_eager_bytes 131072)
+    mpix eager-streams 40 "$work/build/test/mpix/streams" cuda multiple 1 20 30 || status=1
+    mpix eager-rounds 60 "$work/build/test/mpix/rounds" cuda device multiple free 1 400 || status=1
+    queues_beside_nccl queue-eager $((ranks * 131072)) || status=1
     return $status
 }
 

@@ -187,7 +187,7 @@ static cuda_error_t try_launch(attempt_t *a)
 {
     void *arg = &launched, *arguments[] = {&arg};
 
-    return cu.cuLaunchKernel(kernel, 1, 1, 1, 1, 1, 1, 0, a->stream, arguments, NULL);
+    return cu.cuLaunchKernel((struct CUfunc_st *)(void *)kernel, 1, 1, 1, 1, 1, 1, 0, a->stream, arguments, NULL);
 }
 
 static cuda_error_t try_copy(attempt_t *a)

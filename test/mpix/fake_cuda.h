@@ -6,6 +6,7 @@
  *     fake_cuda_query.c    answers about addresses; synchronous copies
  *     fake_cuda_stream.c   streams and what they carry out
  *     fake_cuda_work.c     copies, writes, waits, functions, events
+ *     fake_cuda_kernel.c   modules and kernels
  *     fake_cuda_graph.c    graphs of one copy
  *
  * There are two locks. The driver lock is held by calls that put work into streams, and by calls that free memory, which keep
@@ -44,6 +45,7 @@ typedef struct fake_state {
     int refused;     /* 1: memory operations of streams; 2: mapped host memory */
     long writes;     /* words that streams have written */
     bool unordered;  /* streams do not wait for events */
+    bool kernelless; /* modules are refused */
     int connections; /* that streams share; 0: each has one of its own */
 } fake_state_t;
 extern fake_state_t fake_state;
@@ -133,7 +135,6 @@ cuda_error_t fake_check_stream(const fake_stream_t *stream, const char *call);
 #define FAKE_MORE_CALLS(X)                                                                                             \
     X(cuInit, unsigned flags)                                                                                          \
     X(cuDeviceGetName, char *name, int bytes, cuda_device_t device)                                                    \
-    X(cuDeviceGetAttribute, int *value, cuda_enum_t attribute, cuda_device_t device)                                   \
     X(cuDeviceCanAccessPeer, int *can, cuda_device_t device, cuda_device_t peer)                                       \
     X(cuCtxSetCurrent, struct CUctx_st *context)                                                                       \
     X(cuCtxSynchronize, void)                                                                                          \
@@ -150,9 +151,7 @@ cuda_error_t fake_check_stream(const fake_stream_t *stream, const char *call);
     X(cuStreamGetFlags, struct CUstream_st *stream, unsigned *flags)                                                   \
     X(cuStreamWaitValue32_v2, struct CUstream_st *stream, cuda_addr_t word, uint32_t value, unsigned flags)            \
     X(cuEventSynchronize, struct CUevent_st *event)                                                                    \
-    X(cuLaunchHostFunc, struct CUstream_st *stream, void (*function)(void *arg), void *arg)                            \
-    X(cuLaunchKernel, void (*kernel)(void *arg), unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,  \
-      unsigned block_y, unsigned block_z, unsigned shared, struct CUstream_st *stream, void **arguments, void **extra)
+    X(cuLaunchHostFunc, struct CUstream_st *stream, void (*function)(void *arg), void *arg)
 
 #pragma GCC visibility push(default)
 #define FAKE_DECLARE_ROW(name, symbol, required, ...) cuda_error_t symbol(__VA_ARGS__);

@@ -319,60 +319,18 @@ cuda_error_t cuEventElapsedTime_v2(float *ms, fake_event_t *from, fake_event_t *
     return cuEventElapsedTime(ms, from, to);
 }
 
-/* ---- functions ---- */
+/* ---- functions of the host ---- */
 
 static void run_function(fake_work_t *work)
 {
     work->function(work->arg);
 }
 
-static cuda_error_t submit_function(fake_stream_t *stream, void (*function)(void *arg), void *arg, const char *call)
+cuda_error_t cuLaunchHostFunc(fake_stream_t *stream, void (*function)(void *arg), void *arg)
 {
     fake_work_t *work = fake_work_make(run_function, 0);
 
     work->function = function;
     work->arg = arg;
-    return fake_submit(stream, work, call);
-}
-
-cuda_error_t cuLaunchHostFunc(fake_stream_t *stream, void (*function)(void *arg), void *arg)
-{
-    return submit_function(stream, function, arg, "cuLaunchHostFunc");
-}
-
-/* With the driver lock: a kernel that is launched for the first time is loaded, which takes until no stream waits. */
-static void load(void (*kernel)(void *arg), int device)
-{
-    enum { MOST = 64 };
-    static void (*loaded[FAKE_DEVICES][MOST])(void *arg);
-    int i = 0;
-
-    while (i < MOST - 1 && loaded[device][i] && loaded[device][i] != kernel) {
-        i++;
-    }
-    if (loaded[device][i] != kernel) {
-        fake_wait_for_waiting(device);
-        loaded[device][i] = kernel;
-    }
-}
-
-/* A kernel is a function of the host, which gets the first argument. */
-cuda_error_t cuLaunchKernel(void (*kernel)(void *arg), unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                            unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
-                            fake_stream_t *stream, void **arguments, void **extra)
-{
-    cuda_error_t error;
-    int device;
-
-    if ((error = fake_enter(&device)) != CUDA_DONE) {
-        return error;
-    }
-    if (!grid_x || !grid_y || !grid_z || !block_x || !block_y || !block_z || extra || !arguments) {
-        return FAKE_INVALID;
-    }
-    (void)shared;
-    fake_lock_driver();
-    load(kernel, device);
-    fake_unlock_driver();
-    return submit_function(stream, kernel, *(void **)arguments[0], "cuLaunchKernel");
+    return fake_submit(stream, work, "cuLaunchHostFunc");
 }

@@ -288,6 +288,7 @@ static void be_late(void)
 static void wait_for_queue(int queue)
 {
     must(MPIX_Queue_wait(queues[queue]), MPI_SUCCESS, "MPIX_Queue_wait");
+    gpu_must(gpu.synchronize(streams[queue]), "synchronize"); /* the copies behind its starts */
     for (int i = 0; i < WORKS; i++) {
         works[i].has_it = works[i].has_it && works[i].queue != queue;
     }
