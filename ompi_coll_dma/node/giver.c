@@ -15,6 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "dma/clock.h"
+
 #define BACKLOG 128 /* processes that ask at the same time; others wait in connect */
 
 struct dma_giver {
@@ -91,6 +93,13 @@ static bool is_acceptable(int fd)
            !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &bytes) && other.uid == geteuid();
 }
 
+/* Whether a call that may wait was ended by a signal, and is to be repeated. A wait with a limit ends so even if the handler wants
+ * calls to be restarted; and a thread without signals ends it when the process goes on after a stop (signal(7)). */
+static bool is_interrupted(ssize_t result, double began)
+{
+    return result < 0 && errno == EINTR && dma_now() - began < GIVER_SECONDS;
+}
+
 /* ---- who gives ---- */
 
 static bool send_parcel(int to, parcel_t *p)
@@ -98,6 +107,8 @@ static bool send_parcel(int to, parcel_t *p)
     struct iovec data = {&p->answer, sizeof(p->answer)};
     struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
     size_t bytes = p->answer.n * sizeof(int);
+    double began = dma_now();
+    ssize_t sent;
 
     if (bytes) {
         message.msg_control = &p->control;
@@ -107,7 +118,21 @@ static bool send_parcel(int to, parcel_t *p)
             (struct cmsghdr){.cmsg_len = CMSG_LEN(bytes), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
         memcpy(CMSG_DATA(CMSG_FIRSTHDR(&message)), p->fds, bytes);
     }
-    return sendmsg(to, &message, MSG_NOSIGNAL) == (ssize_t)sizeof(p->answer);
+    do {
+        sent = sendmsg(to, &message, MSG_NOSIGNAL);
+    } while (is_interrupted(sent, began));
+    return sent == (ssize_t)sizeof(p->answer);
+}
+
+static bool receive_wish(int from, dma_wish_t *wish)
+{
+    double began = dma_now();
+    ssize_t got;
+
+    do {
+        got = recv(from, wish, sizeof(*wish), 0);
+    } while (is_interrupted(got, began));
+    return got == (ssize_t)sizeof(*wish);
 }
 
 /* Fills a parcel with the parts from *at on. false: one of them cannot be opened. */
@@ -139,7 +164,7 @@ static void answer_wish(const dma_giver_t *g, int to)
     uint64_t at;
     bool good;
 
-    if (!is_acceptable(to) || recv(to, &wish, sizeof(wish), 0) != (ssize_t)sizeof(wish) || wish.secret != g->secret ||
+    if (!is_acceptable(to) || !receive_wish(to, &wish) || wish.secret != g->secret ||
         wish.size > UINT64_MAX - wish.base) {
         return;
     }
@@ -256,8 +281,12 @@ static bool receive_parcel(int from, parcel_t *p, uint64_t *nfds)
     struct iovec data = {&p->answer, sizeof(p->answer)};
     struct msghdr message = {
         .msg_iov = &data, .msg_iovlen = 1, .msg_control = &p->control, .msg_controllen = sizeof(p->control)};
-    ssize_t got = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+    double began = dma_now();
+    ssize_t got;
 
+    do {
+        got = recvmsg(from, &message, MSG_CMSG_CLOEXEC);
+    } while (is_interrupted(got, began));
     *nfds = 0;
     if (got < (ssize_t)sizeof(p->answer)) { /* such a message carries none */
         return false;
@@ -292,6 +321,29 @@ static dma_status_t take_parcel(const parcel_t *p, uint64_t nfds, const dma_wish
     return status;
 }
 
+/* The wait for room in the backlog. What a signal has ended has not connected, so it can be repeated. */
+static bool connect_address(int fd, const struct sockaddr_un *address)
+{
+    double began = dma_now();
+    int rc;
+
+    do {
+        rc = connect(fd, (const struct sockaddr *)address, sizeof(*address));
+    } while (is_interrupted(rc, began));
+    return !rc;
+}
+
+static bool send_wish(int to, const dma_wish_t *wish)
+{
+    double began = dma_now();
+    ssize_t sent;
+
+    do {
+        sent = send(to, wish, sizeof(*wish), MSG_NOSIGNAL);
+    } while (is_interrupted(sent, began));
+    return sent == (ssize_t)sizeof(*wish);
+}
+
 static int connect_to(const char *dir, uint64_t nonce)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), folder = -1;
@@ -303,7 +355,7 @@ static int connect_to(const char *dir, uint64_t nonce)
     /* The wait for room in the backlog counts as a wait to send. */
     connected = fd >= 0 && !setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &most, sizeof(most)) &&
                 make_path(dir, nonce, path, sizeof(path)) && make_address(path, &address, &folder) &&
-                !connect(fd, (struct sockaddr *)&address, sizeof(address)) && is_acceptable(fd);
+                connect_address(fd, &address) && is_acceptable(fd);
     close_if_open(folder);
     if (!connected) {
         close_if_open(fd);
@@ -325,7 +377,7 @@ dma_status_t dma_giver_ask(const char *dir, uint64_t nonce, const dma_wish_t *wi
         return DMA_UNSUPPORTED;
     }
     *why = "its owner has not given its file descriptors";
-    if (send(fd, wish, sizeof(*wish), MSG_NOSIGNAL) != (ssize_t)sizeof(*wish)) {
+    if (!send_wish(fd, wish)) {
         status = DMA_UNSUPPORTED;
     }
     while (status == DMA_OK && at < wish->base + wish->size) {

@@ -17,7 +17,7 @@
  * - Nothing is sent before somebody asks, and nobody asks twice at once. So a process has at most GIVER_MOST descriptors open,
  *   or under way, for each process that asks, however much memory it shares.
  * - A process that has ended refuses the connection, or ends it. One that has been stopped is given up after GIVER_SECONDS.
- *   Both sides bound every wait so.
+ *   Both sides bound every wait so. Signals do not end a wait. One that comes late in a wait can double it.
  * - Both sides compare the other's user with their own. The secret has come through memory that only ranks of the job map.
  * - The socket is a path, because abstract names are not seen from other network name spaces. It lies in the job's session
  *   directory. It is removed when the process ends; if that is killed, when the launcher removes the directory. Processes that

@@ -2,7 +2,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -346,6 +349,183 @@ START_TEST(silent_peer)
 }
 END_TEST
 
+/* ---- signals ---- */
+
+static volatile sig_atomic_t signals;
+
+static void count_signal(int number)
+{
+    (void)number;
+    signals++;
+}
+
+/* A signal every millisecond, or none. Its handler does not ask for calls to be restarted. */
+static void set_timer(bool on)
+{
+    struct itimerval every = {.it_interval = {.tv_usec = on ? 1000 : 0}, .it_value = {.tv_usec = on ? 1000 : 0}};
+    struct sigaction action = {.sa_handler = count_signal};
+
+    signals = 0;
+    ck_assert_int_eq(sigaction(SIGALRM, &action, NULL), 0);
+    ck_assert_int_eq(setitimer(ITIMER_REAL, &every, NULL), 0);
+}
+
+static int give_slowly(void *arg, const dma_wish_t *wish, dma_given_t *part)
+{
+    usleep(20000);
+    return give(arg, wish, part);
+}
+
+/* The process gets signals while it waits for an answer. */
+START_TEST(signals_while_receiving)
+{
+    uint64_t missing = UINT64_MAX;
+    taken_t t = {.refuse_at = UINT64_MAX};
+    int files = open_files();
+    dma_giver_t *giver;
+
+    begin();
+    ck_assert_int_eq(dma_giver_start(dir, NONCE, SECRET, give_slowly, &missing, &giver), DMA_OK);
+    set_timer(true);
+    ck_assert_int_eq(ask(SECRET, GIVER_MOST + 4, &t), DMA_OK);
+    set_timer(false);
+    ck_assert_uint_eq(t.n, GIVER_MOST + 4);
+    ck_assert_uint_eq(t.wrong, 0);
+    dma_giver_stop(giver);
+    ck_assert_int_eq(open_files(), files);
+    end();
+}
+END_TEST
+
+/* A connection to the giver of `dir` that may be refused: -1. */
+static int connect_here(int flags)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+
+    snprintf(address.sun_path, sizeof(address.sun_path), "%.40s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+typedef struct crowd {
+    pid_t giver;
+    int fds[500], n; /* connections that fill its backlog */
+} crowd_t;
+
+/* Makes room after a while. */
+static void *disperse(void *arg)
+{
+    crowd_t *c = arg;
+
+    usleep(300000);
+    for (int i = 0; i < c->n; i++) {
+        close(c->fds[i]);
+    }
+    kill(c->giver, SIGCONT);
+    return NULL;
+}
+
+/* The process gets signals while it waits for room to connect. */
+START_TEST(signals_while_connecting)
+{
+    taken_t t = {.refuse_at = UINT64_MAX};
+    crowd_t c = {.n = 0};
+    pthread_t thread;
+    sigset_t alarm;
+    char path[400];
+
+    begin();
+    c.giver = spawn_giver();
+    kill(c.giver, SIGSTOP);
+    ck_assert_int_eq(waitpid(c.giver, NULL, WUNTRACED), c.giver);
+    while (c.n < 500 && (c.fds[c.n] = connect_here(SOCK_NONBLOCK)) >= 0) {
+        c.n++;
+    }
+    ck_assert_int_lt(c.n, 500);
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM);
+    pthread_sigmask(SIG_BLOCK, &alarm, NULL); /* not for the other thread */
+    ck_assert_int_eq(pthread_create(&thread, NULL, disperse, &c), 0);
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+    set_timer(true);
+    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_OK);
+    ck_assert_int_gt(signals, 50); /* it has waited */
+    set_timer(false);
+    ck_assert_uint_eq(t.n, 20);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    kill(c.giver, SIGKILL);
+    waitpid(c.giver, NULL, 0);
+    snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
+    ck_assert_int_eq(unlink(path), 0);
+    end();
+}
+END_TEST
+
+/* Signals must not make a wait endless. */
+START_TEST(signals_for_ever)
+{
+    taken_t t = {.refuse_at = UINT64_MAX};
+    double began = dma_now();
+    char path[400];
+    pid_t child;
+
+    begin();
+    child = spawn_giver();
+    kill(child, SIGSTOP);
+    ck_assert_int_eq(waitpid(child, NULL, WUNTRACED), child);
+    set_timer(true);
+    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_UNSUPPORTED);
+    set_timer(false);
+    ck_assert(dma_now() - began > 0.9 * GIVER_SECONDS);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
+    ck_assert_int_eq(unlink(path), 0);
+    end();
+}
+END_TEST
+
+/* The giver's process is stopped, and goes on, while its thread waits for what a client asks, and later for room to send. */
+START_TEST(giver_goes_on)
+{
+    dma_wish_t wish = {.secret = SECRET, .base = BASE, .size = 1000 * GIVER_MOST * PART, .id = 9};
+    char answer[1000], path[400];
+    uint64_t answers = 0;
+    pid_t child;
+    int fd;
+
+    begin();
+    child = spawn_giver();
+    fd = connect_here(0);
+    ck_assert_int_ge(fd, 0);
+    for (int i = 0; i < 2; i++) {
+        usleep(200000);
+        kill(child, SIGSTOP);
+        ck_assert_int_eq(waitpid(child, NULL, WUNTRACED), child);
+        kill(child, SIGCONT);
+        if (i == 0) {
+            usleep(200000);
+            ck_assert_int_eq(send(fd, &wish, sizeof(wish), MSG_NOSIGNAL), sizeof(wish));
+        }
+    }
+    /* Without a buffer for them, the kernel closes the files. */
+    while (recv(fd, answer, sizeof(answer), 0) > 0) {
+        answers++;
+    }
+    ck_assert_uint_eq(answers, 1000);
+    close(fd);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
+    ck_assert_int_eq(unlink(path), 0);
+    end();
+}
+END_TEST
+
 /* What a process gets that asks without checking who gives. -1: it cannot connect. */
 static ssize_t ask_blindly(const char *path)
 {
@@ -410,6 +590,10 @@ int main(void)
     unit_test(s, owner_has_died, 20);
     unit_test(s, owner_is_stopped, 30);
     unit_test(s, silent_peer, 30);
+    unit_test(s, signals_while_receiving, 20);
+    unit_test(s, signals_while_connecting, 30);
+    unit_test(s, signals_for_ever, 30);
+    unit_test(s, giver_goes_on, 30);
     unit_test(s, another_user, 20);
     return unit_main(s);
 }
