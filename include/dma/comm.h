@@ -105,6 +105,12 @@ dma_comm_state_t dma_comm_state(const dma_comm_t *comm);
 /* Why the communicator is ASIDE or POISONED; never NULL. */
 const char *dma_comm_reason(const dma_comm_t *comm);
 
+/* Before the set-up: rank `absent` has not loaded coll/dma, so all calls go to the next module, in all forms. Each rank does so by
+ * itself, when it has found that out. If it has not, it finds out in the set-up (core/absent.c). */
+void dma_comm_leave(dma_comm_t *comm, int absent);
+/* ASIDE for this reason. */
+bool dma_comm_is_left(const dma_comm_t *comm);
+
 /* Waits for the set-up. DMA_OK: READY. DMA_UNSUPPORTED: ASIDE. Else the error of a POISONED communicator. */
 dma_status_t dma_comm_prepare(dma_comm_t *comm);
 
@@ -147,8 +153,8 @@ bool dma_comm_begin_first(dma_comm_t *comm, const dma_call_t *call);
 /* The next module has carried out a blocking call. */
 void dma_comm_end_first(dma_comm_t *comm);
 
-/* Counts a blocking call that the next module does. */
-void dma_comm_count_below(dma_comm_t *comm, dma_coll_t coll);
+/* Counts a call that the next module does: a blocking one, or one that does not block, on a communicator that has been left. */
+void dma_comm_count_below(dma_comm_t *comm, dma_form_t form, dma_coll_t coll);
 /* Blocking. The communicator must be READY. */
 dma_status_t dma_comm_run(dma_comm_t *comm, const dma_call_t *call);
 

@@ -37,7 +37,7 @@ DMA_COLLS(DMA_COUNTER_PERSISTENT)
 #undef DMA_COUNT_MOVING_OWN
 DMA_COUNTER(COMM, EVENTS, calls_below,
     "Of the blocking calls, those that the next collective component has done, because coll/dma does not serve the "
-    "communicator.")
+    "communicator; and calls that do not block, where a rank has not loaded coll/dma.")
 DMA_COUNTER(COMM, EVENTS, calls_messages,
     "Of the other calls, those that were done by messages of Open MPI, because coll/dma does not serve the communicator, or "
     "because there was no shared memory for a persistent request.")

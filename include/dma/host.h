@@ -56,6 +56,12 @@ typedef struct dma_host {
     dma_status_t (*isend)(void *comm, const void *buf, size_t bytes, int peer, void **req);
     dma_status_t (*irecv)(void *comm, void *buf, size_t bytes, int peer, void **req);
     dma_status_t (*test)(void *comm, void **req);
+    /* Takes back a receive, and sets *req to NULL; not if a message has come for it already. NULL: none can be taken back. */
+    void (*cancel)(void *comm, void **req);
+
+    /* The lowest rank whose process has not loaded coll/dma; -1: none, as far as can be found out. All ranks that are told one
+     * are told the same. Asked when messages of a set-up have not come for long; it may take some time. NULL: there is none. */
+    int (*find_absent)(void *comm);
 
     /* Duplicates `comm`: another communicator of the same ranks, with a separate message context. Collective and
      * blocking. `comm_free` is local. */

@@ -30,6 +30,9 @@ DMA_REASON(COMM, peer_memory_unmapped, "no memory to map a peer's shared memory"
 DMA_REASON(COMM, versions_differ, "the ranks run different versions of this component", ASIDE)
 DMA_REASON(COMM, layout_invalid, "a rank's shared memory is laid out in a way that cannot be", ASIDE)
 DMA_REASON(COMM, block_outside, "a rank's block is outside its shared memory", ASIDE)
+DMA_REASON(COMM, rank_not_loaded, "a rank has not loaded coll/dma",
+    "Communicators that are left to the next component for this reason, in all forms of calls, when their set-up has waited for a "
+    "second.")
 #undef ASIDE
 #define ASIDE "Communicators over several nodes that are not served for this reason."
 DMA_REASON(COMM, network_missing, "a rank has no network that this component can use", ASIDE)

@@ -83,6 +83,7 @@ typedef struct dma_cluster dma_cluster_t;
 
 dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
+void dma_cluster_setup_cancel(dma_comm_t *comm);
 dma_wait_t dma_cluster_setup_waits_for(const dma_comm_t *comm);
 const char *dma_cluster_setup_phase(const dma_comm_t *comm);
 /* The ranks of the node that a collective of the node communicator, or its set-up, waits for. Each may be waiting for a

@@ -247,6 +247,7 @@ const dma_route_t dma_route_cluster = {
     .destroy = cluster_destroy,
     .setup_begin = dma_cluster_setup_begin,
     .setup_advance = dma_cluster_setup_advance,
+    .setup_cancel = dma_cluster_setup_cancel,
     .explain = cluster_explain,
     .stop = cluster_stop,
     .watch = cluster_watch,

@@ -366,6 +366,15 @@ static dma_status_t step_aside(dma_comm_t *comm, dma_reason_t why)
     return DMA_OK;
 }
 
+/* In the phase NODE_MAP, behind which no rank is missing. */
+void dma_cluster_setup_cancel(dma_comm_t *comm)
+{
+    dma_cluster_t *c = comm->cluster;
+
+    dma_bootstrap_cancel(&c->exchange);
+    c->exchanging = false;
+}
+
 static dma_status_t end_node_map(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;

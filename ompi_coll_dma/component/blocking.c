@@ -80,7 +80,7 @@ static inline bool run(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
         return true;
     }
     if (DMA_UNSUPPORTED == status && DMA_OK == (status = begin_fallback(module, call, fallback))) {
-        dma_comm_count_below(module->comm, call->coll);
+        dma_comm_count_below(module->comm, DMA_FORM_BLOCKING, call->coll);
         return false;
     }
     *rc = mca_coll_dma_error_class(status);

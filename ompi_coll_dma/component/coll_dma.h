@@ -24,6 +24,8 @@
 
 #define COLL_DMA_TOPICS 16 /* of warnings, each of which is shown once per process */
 
+#define COLL_DMA_KEY "coll/dma" /* under which each process that has loaded coll/dma publishes its terms */
+
 /* COLL_DMA_DO(slot), which the user of this list defines, for each function of Open MPI's module that coll/dma replaces: three
  * forms of each operation. */
 #define COLL_DMA_FORMS(id, text, function, ...)                                                                        \
@@ -45,7 +47,7 @@ typedef struct mca_coll_dma_component {
     dma_params_t params;
     bool published; /* other processes can read the terms of this one */
 
-    pthread_mutex_t lock;   /* guards proc, ncomms, the terms, and writes of polling */
+    pthread_mutex_t lock;   /* guards proc, ncomms, the terms, loaded, and writes of polling */
     dma_proc_t *proc;       /* created by the first collective */
     unsigned ncomms;        /* communicators of proc */
     atomic_bool polling;    /* the progress callback is registered */
@@ -53,6 +55,10 @@ typedef struct mca_coll_dma_component {
 
     bool terms_read, has_terms; /* of rank 0 of the job; `has_terms` false: it has not published any */
     mca_coll_dma_terms_t terms;
+
+    uint8_t *loaded;         /* by process of the job: has it loaded coll/dma, as far as is known (absent.c)? */
+    uint32_t nloaded;        /* processes in there */
+    atomic_bool some_absent; /* one has not */
 
     dma_counters_t counters;
     const dma_events_t *events; /* NULL: Open MPI has none */
@@ -87,6 +93,8 @@ typedef struct mca_coll_dma_module {
     bool multi_node;
     int local_leader;                           /* the lowest rank on this node */
     dma_status_t create_status;                 /* why `comm` could not be created; else DMA_OK */
+    bool looked;                                /* for ranks that have not loaded coll/dma, or it is known otherwise */
+    bool left;                                  /* there is such a rank: all calls go to the module below */
     atomic_bool reported;                       /* the outcome of the set-up has been reported */
     struct mca_coll_dma_request *spare_request; /* for the next non-blocking call; NULL: none */
     mca_coll_dma_below_t below;
@@ -124,11 +132,20 @@ void mca_coll_dma_net_stop_polling(void);
 mca_coll_base_module_t *mca_coll_dma_comm_query(ompi_communicator_t *comm, int *priority);
 /* The name of a process, which Open MPI need not have resolved. */
 ompi_process_name_t mca_coll_dma_name_of(ompi_communicator_t *comm, int rank);
+/* Is it on this node? */
+bool mca_coll_dma_is_here(ompi_communicator_t *comm, int rank);
 
 /* terms.c. Publishes the terms of this process, for processes that call MPI_Init at the same time. */
 void mca_coll_dma_terms_publish(void);
 /* The terms of a communicator: equal on all ranks. False: rank 0 of the job, whose terms these are, has not loaded coll/dma. */
 bool mca_coll_dma_terms_get(ompi_communicator_t *comm, mca_coll_dma_terms_t *terms);
+
+/* absent.c: processes of the job that have not loaded coll/dma. The member of dma_host_t. */
+int mca_coll_dma_find_absent(void *comm);
+/* Before a call that does not wait for the set-up, or in a job that is known to have such processes: leaves the communicator if a
+ * rank has not loaded coll/dma. Local. */
+void mca_coll_dma_look(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
+void mca_coll_dma_forget_absent(void);
 
 /* prepare.c. Creates module->comm if it does not exist. Local. */
 dma_status_t mca_coll_dma_comm_open(mca_coll_dma_module_t *module, ompi_communicator_t *comm);

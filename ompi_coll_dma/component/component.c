@@ -123,6 +123,7 @@ static int component_close(void)
 
     /* The next session of the process publishes and reads anew. */
     component->published = component->terms_read = component->has_terms = false;
+    mca_coll_dma_forget_absent();
     mca_coll_dma_progress_update(false);
     mca_coll_dma_net_stop_polling();
     if (component->proc && !component->ncomms) {

@@ -1,5 +1,6 @@
 # What Open MPI loads.
 component_sources += \
+	ompi_coll_dma/component/absent.c \
 	ompi_coll_dma/component/blocking.c \
 	ompi_coll_dma/component/buffer.h \
 	ompi_coll_dma/component/coll_dma.h \

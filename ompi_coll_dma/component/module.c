@@ -14,6 +14,7 @@ static void construct(mca_coll_dma_module_t *module)
     module->local_leader = 0;
     module->terms = (mca_coll_dma_terms_t){0};
     module->create_status = DMA_OK;
+    module->looked = module->left = false;
     atomic_init(&module->reported, false);
     module->spare_request = NULL;
     memset(&module->below, 0, sizeof(module->below));
@@ -90,26 +91,29 @@ ompi_process_name_t mca_coll_dma_name_of(ompi_communicator_t *comm, int rank)
                                        : *(ompi_process_name_t *)&proc->super.proc_name;
 }
 
+/* A sentinel is a process that this process has not resolved yet. It is on another node, because Open MPI resolves its local peers
+ * at start; so nothing has to be allocated to find out. */
+bool mca_coll_dma_is_here(ompi_communicator_t *comm, int rank)
+{
+    ompi_proc_t *proc = ompi_group_get_proc_ptr_raw(comm->c_local_group, rank);
+
+    return !ompi_proc_is_sentinel(proc) && OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags);
+}
+
 /*
- * Whether all ranks are processes of this job. Then also: whether there are several nodes, and the lowest rank on this one. A
- * sentinel is a process that this process has not resolved yet. It is on another node, because Open MPI resolves its local peers
- * at start; so nothing has to be allocated to find out.
+ * Whether all ranks are processes of this job. Then also: whether there are several nodes, and the lowest rank on this one.
  * Communicators with processes of several jobs are not served, even on one node: when Open MPI connects to processes of several
  * jobs at once, it finds the local ones by rank number alone (dpm.c), so two processes may see a third differently.
  */
 static bool is_one_job(ompi_communicator_t *comm, bool *multi_node, int *local_leader)
 {
-    ompi_group_t *group = comm->c_local_group;
-
     *multi_node = false;
     *local_leader = -1;
     for (int rank = 0; rank < ompi_comm_size(comm); rank++) {
-        ompi_proc_t *proc = ompi_group_get_proc_ptr_raw(group, rank);
-
         if (mca_coll_dma_name_of(comm, rank).jobid != OMPI_PROC_MY_NAME->jobid) {
             return false;
         }
-        if (ompi_proc_is_sentinel(proc) || !OPAL_PROC_ON_LOCAL_NODE(proc->super.proc_flags)) {
+        if (!mca_coll_dma_is_here(comm, rank)) {
             *multi_node = true;
         } else if (*local_leader < 0) {
             *local_leader = rank;

@@ -1,7 +1,7 @@
 /*
- * Non-blocking calls. They never wait, not even for the set-up, and never go to the module below: when a rank learns that its
- * communicator is not served, other ranks may have posted further calls. On such a communicator the core does the calls by
- * messages.
+ * Non-blocking calls. They never wait, not even for the set-up, and do not go to the module below after a set-up: when a rank
+ * learns that its communicator is not served, other ranks may have posted further calls. On such a communicator the core does the
+ * calls by messages. They go to the module below if a rank has not loaded coll/dma, which is found out before the first one.
  */
 #include "buffer.h"
 #include "request.h"
@@ -48,19 +48,39 @@ static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
     return MPI_SUCCESS;
 }
 
+/* Does the module below do the call? */
+static inline bool goes_below(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call)
+{
+    mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
+
+    if (OPAL_UNLIKELY(!module->looked)) {
+        mca_coll_dma_look(module, comm);
+    }
+    if (OPAL_LIKELY(!module->left)) {
+        return false;
+    }
+    dma_comm_count_below(module->comm, DMA_FORM_NONBLOCKING, call->coll);
+    return true;
+}
+
 int mca_coll_dma_iallgather(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
                             dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                            ompi_request_t **request, mca_coll_base_module_t *module)
+                            ompi_request_t **request, mca_coll_base_module_t *base)
 {
     dma_call_t call;
 
     coll_dma_set_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
-    return post(module, comm, &call, true, request);
+    if (goes_below(base, comm, &call)) {
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
+
+        return below->iallgather(sbuf, scount, stype, rbuf, rcount, rtype, comm, request, below->iallgather_module);
+    }
+    return post(base, comm, &call, true, request);
 }
 
 int mca_coll_dma_iallgatherv(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
                              dma_counts_t rcounts, dma_displs_t displs, struct ompi_datatype_t *rtype,
-                             struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *module)
+                             struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *base)
 {
     dma_call_t call;
 
@@ -68,25 +88,42 @@ int mca_coll_dma_iallgatherv(const void *sbuf, dma_count_t scount, struct ompi_d
     if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call.recv, ompi_comm_size(comm)))) {
         return MPI_ERR_COUNT;
     }
-    return post(module, comm, &call, false, request);
+    if (goes_below(base, comm, &call)) {
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
+
+        return below->iallgatherv(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm, request,
+                                  below->iallgatherv_module);
+    }
+    return post(base, comm, &call, false, request);
 }
 
 int mca_coll_dma_ialltoall(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
                            dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                           ompi_request_t **request, mca_coll_base_module_t *module)
+                           ompi_request_t **request, mca_coll_base_module_t *base)
 {
     dma_call_t call;
 
     coll_dma_set_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
-    return post(module, comm, &call, true, request);
+    if (goes_below(base, comm, &call)) {
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
+
+        return below->ialltoall(sbuf, scount, stype, rbuf, rcount, rtype, comm, request, below->ialltoall_module);
+    }
+    return post(base, comm, &call, true, request);
 }
 
 int mca_coll_dma_ialltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls, struct ompi_datatype_t *stype,
                             void *rbuf, dma_counts_t rcounts, dma_displs_t rdispls, struct ompi_datatype_t *rtype,
-                            struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *module)
+                            struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *base)
 {
     dma_call_t call;
 
     coll_dma_set_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
-    return post(module, comm, &call, false, request);
+    if (goes_below(base, comm, &call)) {
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
+
+        return below->ialltoallv(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype, comm, request,
+                                 below->ialltoallv_module);
+    }
+    return post(base, comm, &call, false, request);
 }

@@ -61,6 +61,20 @@ static int init(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
     return MPI_SUCCESS;
 }
 
+/* Does the module below make the request? That is so if a rank has not loaded coll/dma. Waits for the set-up. An error is found
+ * again when the channel is made. */
+static bool goes_below(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call)
+{
+    mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
+
+    if (!dma_call_empty(call, ompi_comm_size(comm))) {
+        (void)mca_coll_dma_comm_setup(module, comm);
+    } else if (!module->looked) {
+        mca_coll_dma_look(module, comm);
+    }
+    return module->left;
+}
+
 int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
                                 dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
                                 struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)
@@ -69,6 +83,12 @@ int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct omp
 
     coll_dma_set_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
     call.parts = find_parts(info);
+    if (goes_below(base, comm, &call)) {
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
+
+        return below->allgather_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info, request,
+                                     below->allgather_init_module);
+    }
     return init(base, comm, &call, request);
 }
 
@@ -79,10 +99,15 @@ int mca_coll_dma_allgatherv_init(const void *sbuf, dma_count_t scount, struct om
 {
     dma_call_t call = {.in_place = false};
 
-    (void)info;
     coll_dma_set_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
     if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call.recv, ompi_comm_size(comm)))) {
         return MPI_ERR_COUNT;
+    }
+    if (goes_below(base, comm, &call)) {
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
+
+        return below->allgatherv_init(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm, info, request,
+                                      below->allgatherv_init_module);
     }
     return init(base, comm, &call, request);
 }
@@ -95,6 +120,12 @@ int mca_coll_dma_alltoall_init(const void *sbuf, dma_count_t scount, struct ompi
 
     coll_dma_set_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
     call.parts = find_parts(info);
+    if (goes_below(base, comm, &call)) {
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
+
+        return below->alltoall_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info, request,
+                                    below->alltoall_init_module);
+    }
     return init(base, comm, &call, request);
 }
 
@@ -105,7 +136,12 @@ int mca_coll_dma_alltoallv_init(const void *sbuf, dma_counts_t scounts, dma_disp
 {
     dma_call_t call = {.in_place = false};
 
-    (void)info;
     coll_dma_set_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
+    if (goes_below(base, comm, &call)) {
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
+
+        return below->alltoallv_init(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype, comm, info, request,
+                                     below->alltoallv_init_module);
+    }
     return init(base, comm, &call, request);
 }

@@ -53,6 +53,7 @@ void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_
 {
     dma_comm_state_t state = module->comm ? dma_comm_state(module->comm) : DMA_COMM_NEW;
     bool ready = DMA_COMM_READY == state, declined = DMA_COMM_ASIDE == state;
+    bool left = declined && dma_comm_is_left(module->comm);
     const char *reason;
     char line[512];
     name_t name;
@@ -76,9 +77,8 @@ void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_
     if (declined) {
         snprintf(
             line, sizeof(line),
-            "communicator %s is not served by coll/dma: its blocking collectives go to the next collective component, "
-            "others are done by messages: %s",
-            name.text, reason);
+            "communicator %s is not served by coll/dma: its %scollectives go to the next collective component%s: %s",
+            name.text, left ? "" : "blocking ", left ? "" : ", others are done by messages", reason);
         mca_coll_dma_host.report(DMA_REPORT_WARN, "aside", line);
     }
 }
@@ -90,7 +90,12 @@ dma_status_t mca_coll_dma_comm_setup(mca_coll_dma_module_t *module, ompi_communi
     if (DMA_OK != status) {
         return status;
     }
+    if (OPAL_UNLIKELY(mca_coll_dma_component.some_absent) && !module->looked) {
+        mca_coll_dma_look(module, comm);
+    }
     status = dma_comm_prepare(module->comm);
+    module->left = dma_comm_is_left(module->comm);
+    module->looked = true;
     mca_coll_dma_report_state(module, comm);
     if (DMA_OK == status) {
         module->state = COLL_DMA_READY;

@@ -186,6 +186,7 @@ static inline bool dma_modex_send(const char *key, const void *data, size_t byte
  * nothing in MPI_Init, and a look that may wait asks the process's own server. It ends after DMA_MODEX_SECONDS, which is far longer
  * than processes of a job begin after each other.
  */
+#define DMA_MODEX_SECONDS 60
 #if DMA_OMPI_41
 #define DMA_MODEX_NOTHING OPAL_ERR_NOT_FOUND
 
@@ -198,7 +199,6 @@ static inline int dma_modex_look(const char *key, const ompi_process_name_t *nam
 }
 #else
 #define DMA_MODEX_NOTHING PMIX_ERR_NOT_FOUND
-#define DMA_MODEX_SECONDS 60
 #define DMA_MODEX_PML     "pml.base.2.0" /* rank 0 of a job always publishes it */
 
 static inline int dma_modex_get(const char *key, const ompi_process_name_t *name, const pmix_info_t *how,
@@ -255,6 +255,71 @@ static inline int dma_modex_recv(const char *key, const ompi_process_name_t *nam
     }
     free(published);
     return rc;
+}
+
+/*
+ * Whether another process has published the key in its MPI_Init. Servers may wait without end for a key that is missing. If everything
+ * was collected in MPI_Init, the server of this node knows, and is told to answer at once. If not, and `patient`, the process's own
+ * server is asked, for DMA_MODEX_SECONDS at most. Without `patient` the answer is the same on all nodes.
+ */
+typedef enum dma_modex { DMA_MODEX_UNKNOWN, DMA_MODEX_THERE, DMA_MODEX_MISSING } dma_modex_t;
+
+#if DMA_OMPI_41
+static inline dma_modex_t dma_modex_ask(const char *key, const ompi_process_name_t *name, bool at_once)
+{
+    opal_value_t *value = NULL, *how = OBJ_NEW(opal_value_t);
+    opal_list_t list;
+    int rc;
+
+    OBJ_CONSTRUCT(&list, opal_list_t);
+    how->key = strdup(at_once ? OPAL_PMIX_IMMEDIATE : OPAL_PMIX_TIMEOUT);
+    how->type = at_once ? OPAL_BOOL : OPAL_INT;
+    if (at_once) {
+        how->data.flag = true;
+    } else {
+        how->data.integer = DMA_MODEX_SECONDS;
+    }
+    opal_list_append(&list, &how->super);
+    rc = opal_pmix.get(name, key, &list, &value);
+    OPAL_LIST_DESTRUCT(&list);
+    if (value) {
+        OBJ_RELEASE(value);
+        return DMA_MODEX_THERE;
+    }
+    return OPAL_ERR_NOT_FOUND == rc || OPAL_ERR_TIMEOUT == rc ? DMA_MODEX_MISSING : DMA_MODEX_UNKNOWN;
+}
+#else
+static inline dma_modex_t dma_modex_ask(const char *key, const ompi_process_name_t *name, bool at_once)
+{
+    int seconds = DMA_MODEX_SECONDS, rc;
+    uint8_t *data = NULL;
+    pmix_info_t how;
+    size_t bytes;
+
+    if (at_once) {
+        PMIX_INFO_LOAD(&how, PMIX_IMMEDIATE, NULL, PMIX_BOOL);
+    } else {
+        PMIX_INFO_LOAD(&how, PMIX_TIMEOUT, &seconds, PMIX_INT);
+    }
+    rc = dma_modex_get(key, name, &how, &data, &bytes);
+    PMIX_INFO_DESTRUCT(&how);
+    free(data);
+    if (PMIX_SUCCESS == rc) {
+        return DMA_MODEX_THERE;
+    }
+    return PMIX_ERR_NOT_FOUND == rc || PMIX_ERR_TIMEOUT == rc ? DMA_MODEX_MISSING : DMA_MODEX_UNKNOWN;
+}
+#endif
+
+/* `here`: it is a process of this node. */
+static inline dma_modex_t dma_modex_has(const char *key, const ompi_process_name_t *name, bool here, bool patient)
+{
+    bool collected = opal_pmix_collect_all_data && !opal_pmix_base_async_modex;
+
+    if (!collected && !patient) {
+        return DMA_MODEX_UNKNOWN;
+    }
+    return dma_modex_ask(key, name, collected || (here && !opal_pmix_base_async_modex));
 }
 
 /* The context id of a communicator, for messages. */

@@ -10,8 +10,6 @@
  */
 #include "coll_dma.h"
 
-#define KEY "coll/dma"
-
 static mca_coll_dma_terms_t own_terms(void)
 {
     const dma_params_t *params = &mca_coll_dma_component.params;
@@ -28,7 +26,7 @@ void mca_coll_dma_terms_publish(void)
 {
     mca_coll_dma_terms_t own = own_terms();
 
-    mca_coll_dma_component.published = dma_modex_send(KEY, &own, sizeof(own));
+    mca_coll_dma_component.published = dma_modex_send(COLL_DMA_KEY, &own, sizeof(own));
 }
 
 static void read_terms(void)
@@ -36,7 +34,7 @@ static void read_terms(void)
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
     ompi_process_name_t name = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = 0};
     char text[160];
-    int rc = dma_modex_recv(KEY, &name, &component->terms, sizeof(component->terms));
+    int rc = dma_modex_recv(COLL_DMA_KEY, &name, &component->terms, sizeof(component->terms));
 
     component->has_terms = 0 == rc;
     if (0 != rc && DMA_MODEX_NOTHING != rc) {

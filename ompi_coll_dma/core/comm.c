@@ -344,10 +344,10 @@ static dma_status_t post_error(const dma_comm_t *comm)
     return comm->state == DMA_COMM_POISONED ? comm->error : comm->pending_error;
 }
 
-void dma_comm_count_below(dma_comm_t *comm, dma_coll_t coll)
+void dma_comm_count_below(dma_comm_t *comm, dma_form_t form, dma_coll_t coll)
 {
     dma_comm_lock(comm);
-    dma_comm_count(comm, DMA_COUNT_BLOCKING + (int)coll);
+    dma_comm_count(comm, (form == DMA_FORM_BLOCKING ? DMA_COUNT_BLOCKING : DMA_COUNT_NONBLOCKING) + (int)coll);
     dma_comm_count(comm, DMA_COUNT_calls_below);
     dma_comm_unlock(comm);
 }

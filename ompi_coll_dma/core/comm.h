@@ -228,7 +228,9 @@ struct dma_comm {
     const char *setup_phase; /* of the set-up: what it waited for when watch_clock looked last, and since when */
     int setup_whom;
     double setup_since;
-    bool inner; /* belongs to a communicator over several nodes, which reports that its calls are late */
+    bool looked; /* for ranks that have not loaded coll/dma */
+    bool left;   /* ASIDE, because there is one (absent.c) */
+    bool inner;  /* belongs to a communicator over several nodes, which reports that its calls are late */
     char *text;
     char reason[320];
     dma_comm_counts_t counts; /* with the lock */
@@ -472,12 +474,19 @@ dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *tas
 uint64_t dma_host_position(const dma_comm_t *comm, const dma_task_t *task);
 void dma_host_predict(const dma_comm_t *comm, const dma_task_t *task, dma_prediction_t *prediction);
 
+/* ---- absent.c ---- */
+
+/* In a set-up, which has waited since comm->since. */
+void dma_absent_watch(dma_comm_t *comm, double now);
+
 /* ---- setup/setup.c ---- */
 
 dma_status_t dma_setup_begin(dma_comm_t *comm);
 /* DMA_OK: finished, and comm->state says how. */
 dma_status_t dma_setup_advance(dma_comm_t *comm);
 void dma_setup_drop(dma_comm_t *comm);
+/* Ends a set-up in which not all first messages have come. */
+void dma_setup_cancel(dma_comm_t *comm);
 /* Of a set-up that is under way. */
 dma_wait_t dma_setup_waits_for(const dma_comm_t *comm, const char **phase);
 /* Tells peers that can be READY already that this rank has failed. */

@@ -492,6 +492,7 @@ const dma_route_t dma_route_host = {
     .name = "host",
     .setup_begin = dma_setup_begin,
     .setup_advance = dma_setup_advance,
+    .setup_cancel = dma_setup_cancel,
     .watch = host_watch,
     .watch_mask = POISON_TURNS - 1,
     .watch_clock = host_watch_clock,

@@ -1,5 +1,6 @@
 # Calls and communicators, without what is particular to a route.
 core_sources += \
+	ompi_coll_dma/core/absent.c \
 	ompi_coll_dma/core/channel.c \
 	ompi_coll_dma/core/comm.c \
 	ompi_coll_dma/core/comm.h \

@@ -60,6 +60,8 @@ struct dma_route {
     /* The set-up. `setup_advance` returns DMA_AGAIN, or DMA_OK when it has ended; comm->state says how. */
     dma_status_t (*setup_begin)(dma_comm_t *comm);
     dma_status_t (*setup_advance)(dma_comm_t *comm);
+    /* Ends a set-up in which not all first messages have come: a rank does not take part. NULL: there is no such rank. */
+    void (*setup_cancel)(dma_comm_t *comm);
 
     /* The communicator has failed. `explain` may append to comm->reason what the route knows. After `stop` nothing that the
      * route has started touches a user's memory. */

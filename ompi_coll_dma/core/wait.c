@@ -94,6 +94,9 @@ static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
     if (!has_failed(comm) && comm->attached && comm->attached->watch_clock) {
         comm->attached->watch_clock(comm, now);
     }
+    if (comm->state == DMA_COMM_SETUP) {
+        dma_absent_watch(comm, now);
+    }
     if (has_failed(comm) || (!comm->head && comm->state != DMA_COMM_SETUP)) { /* the call may have ended meanwhile */
         return;
     }

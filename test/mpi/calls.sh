@@ -8,7 +8,7 @@ here=$(dirname "$0")
 . "$here/common.sh"
 
 overtake=$(program overtake) && match=$(program match) && badargs=$(program badargs) && dupfree=$(program dupfree) &&
-    threads=$(program threads) leave=$(program leave) || exit 1
+    threads=$(program threads) leave=$(program leave) lacking=$(program lacking) || exit 1
 export OMPI_MCA_mpi_yield_when_idle=1
 
 for ranks in 2 3 4; do
@@ -46,6 +46,15 @@ for variant in host_pair host_reach; do
     ok "a rank that is done leaves, $variant" launch 60 3 --mca coll dma --mca async_mpi_finalize 1 \
         --mca coll_dma_variant $variant --mca coll_dma_chunk_bytes 4096 --mca coll_dma_chunk_depth 2 "$leave"
 done
+
+# The first collective of the job, and of a communicator, in each form. Components are those that Open MPI chooses, so that ranks
+# without coll/dma have the same.
+for form in blocking nonblocking persistent; do
+    ok "a rank has not loaded coll/dma, $form" launch 60 3 "$lacking" 1 $form
+done
+ok 'the last of 4 ranks has not loaded coll/dma' launch 60 4 "$lacking" 3 blocking
+ok 'the last of 5 ranks has not loaded coll/dma' launch 60 5 "$lacking" 4 nonblocking
+ok 'all ranks have loaded coll/dma' launch 60 3 "$lacking" -1 blocking
 
 # Less than the limit of a process, and more than Open MPI itself takes.
 # shellcheck disable=SC2016

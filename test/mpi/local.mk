@@ -6,6 +6,7 @@ mpi_programs += \
 	test/mpi/counters \
 	test/mpi/dupfree \
 	test/mpi/kill \
+	test/mpi/lacking \
 	test/mpi/late \
 	test/mpi/leave \
 	test/mpi/match \
@@ -55,6 +56,8 @@ test_mpi_dupfree_CPPFLAGS = $(MPI_CPPFLAGS)
 test_mpi_dupfree_LDADD = $(OMPI_PROGRAM_LIBS)
 test_mpi_kill_CPPFLAGS = $(MPI_CPPFLAGS)
 test_mpi_kill_LDADD = $(OMPI_PROGRAM_LIBS)
+test_mpi_lacking_CPPFLAGS = $(MPI_CPPFLAGS)
+test_mpi_lacking_LDADD = $(OMPI_PROGRAM_LIBS)
 test_mpi_late_CPPFLAGS = $(MPI_CPPFLAGS)
 test_mpi_late_LDADD = $(OMPI_PROGRAM_LIBS)
 test_mpi_leave_CPPFLAGS = $(MPI_CPPFLAGS)

@@ -209,6 +209,22 @@ static dma_status_t thread_test(void *comm, void **req)
     return status;
 }
 
+static void thread_cancel(void *comm, void **req)
+{
+    group_t *g = ((member_t *)comm)->group;
+    message_t *m = *req, **link;
+
+    pthread_mutex_lock(&g->lock);
+    for (link = &g->recvs[m->src * g->n + m->dst]; *link && *link != m; link = &(*link)->next) {
+    }
+    if (*link) {
+        *link = m->next;
+        free(m);
+        *req = NULL;
+    }
+    pthread_mutex_unlock(&g->lock);
+}
+
 /* A group of its own for the n-th time that every rank asks for one. It lives as long as its parent. */
 static dma_status_t thread_branch(void *comm, void **branch)
 {
@@ -338,6 +354,7 @@ const dma_host_t threads_host = {
     .isend = thread_isend,
     .irecv = thread_irecv,
     .test = thread_test,
+    .cancel = thread_cancel,
     .comm_dup = thread_branch,
     .comm_free = thread_prune,
     .progress = thread_progress,

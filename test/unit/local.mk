@@ -1,5 +1,6 @@
 # Unit tests: a new one is one line here. Each is one program, linked with the core and with the helpers.
 unit_tests += \
+	test/unit/test_absent \
 	test/unit/test_cache \
 	test/unit/test_channels \
 	test/unit/test_choose \

@@ -232,7 +232,7 @@ static void step_aside(rank_t *r)
     dma_comm_t *comm = r->comms[0];
 
     must(r, dma_comm_prepare(comm) == DMA_UNSUPPORTED, "served");
-    dma_comm_count_below(comm, DMA_ALLTOALLV);
+    dma_comm_count_below(comm, DMA_FORM_BLOCKING, DMA_ALLTOALLV);
     post_uneven(r, comm);
     must(r, of_comm(r, comm, "calls_below") == 1 && of_comm(r, comm, "calls_blocking_alltoallv") == 1, "below");
     must(r, of_comm(r, comm, "calls_messages") == 1 && of_comm(r, comm, "bytes_cores") == 0, "messages");

@@ -80,7 +80,7 @@ static void leave(rank_t *r, dma_comm_t *comm, int calls)
     for (int i = 0; i < calls; i++) {
         must(r, dma_comm_begin_first(comm, &call), "call %d is one of the first", i);
         must(r, comm->row->begun == (uint64_t)i + 1 && comm->row->completed == (uint64_t)i, "call %d is under way", i);
-        dma_comm_count_below(comm, DMA_ALLGATHER);
+        dma_comm_count_below(comm, DMA_FORM_BLOCKING, DMA_ALLGATHER);
         dma_comm_end_first(comm);
         must(r, dma_comm_state(comm) == DMA_COMM_FIRST, "state %d", dma_comm_state(comm));
         must(r, strstr(comm->row->reason, "the first calls"), "coll_dma_state: why");

@@ -107,6 +107,17 @@ void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank)
     return ex->records + (size_t)distance(ex, rank) * ex->bytes;
 }
 
+void dma_bootstrap_cancel(dma_bootstrap_t *ex)
+{
+    if (ex->sending) {
+        (void)test(ex, &ex->sending); /* short messages have left */
+    }
+    if (ex->receiving && ex->host->cancel) {
+        ex->host->cancel(ex->handle, &ex->receiving);
+    }
+    dma_bootstrap_end(ex);
+}
+
 void dma_bootstrap_end(dma_bootstrap_t *ex)
 {
     if (!ex->sending && !ex->receiving) {

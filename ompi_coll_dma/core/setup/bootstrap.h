@@ -31,6 +31,8 @@ dma_status_t dma_bootstrap_advance(dma_bootstrap_t *ex);
 /* The rank whose message is waited for. */
 dma_wait_t dma_bootstrap_waits_for(const dma_bootstrap_t *ex);
 void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank);
+/* Ends it while messages are under way: takes the receive back, if that is still possible. */
+void dma_bootstrap_cancel(dma_bootstrap_t *ex);
 /* Frees the records. If messages are still under way, it leaks them, because the messages use that memory. */
 void dma_bootstrap_end(dma_bootstrap_t *ex);
 

@@ -225,6 +225,12 @@ void dma_setup_drop(dma_comm_t *comm)
     }
 }
 
+void dma_setup_cancel(dma_comm_t *comm)
+{
+    dma_bootstrap_cancel(&comm->setup->exchange);
+    dma_setup_drop(comm);
+}
+
 void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
 {
     setup_t *s = comm->setup;
