@@ -204,6 +204,20 @@ static dma_status_t begin_on_host(dma_comm_t *comm, dma_task_t *task, dma_reason
     return dma_device_run_on_host(comm, task, false, why);
 }
 
+/* Puts scratch memory in place of what engines cannot use where it is. A buffer that is likely to be freed soon gets it only if the
+ * whole call fits. Else peers open that buffer, and if the call needs scratch memory for the rest, that may be in pieces. */
+static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_call *d = task->device;
+    dma_status_t status = DMA_OK;
+
+    if (dma_device_needs_scratch(comm->device, d) && (status = dma_device_use_scratch(comm, task)) != DMA_OK &&
+        dma_device_undo_brief(d)) {
+        status = dma_device_needs_scratch(comm->device, d) ? dma_device_use_scratch(comm, task) : DMA_OK;
+    }
+    return status;
+}
+
 /* Makes the buffers ready for engines and publishes them, or says why they cannot be used. */
 static dma_reason_t prepare_buffers(dma_comm_t *comm, dma_task_t *task)
 {
@@ -212,9 +226,7 @@ static dma_reason_t prepare_buffers(dma_comm_t *comm, dma_task_t *task)
     if (comm->device->off) {
         return comm->device->off;
     }
-    if (dma_device_needs_scratch(comm->device, task->device) &&
-        (status = dma_device_use_scratch(comm, task)) != DMA_OK &&
-        !(dma_device_undo_brief(task->device) && !dma_device_needs_scratch(comm->device, task->device))) {
+    if ((status = use_scratch(comm, task)) != DMA_OK) {
         return status == DMA_ERR_NOMEM ? DMA_REASON_staged_scratch : DMA_REASON_staged_scratch_runtime;
     }
     status = dma_device_publish_record(comm, task);

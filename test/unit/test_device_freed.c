@@ -236,6 +236,64 @@ START_TEST(no_scratch_for_such_buffers)
 END_TEST
 
 /*
+ * Such a buffer, and a send side that needs scratch memory too. They do not both fit, because another call has most of it: peers open
+ * the buffer, and what is sent goes through scratch memory as a whole, or in pieces. No call goes through the host.
+ */
+typedef struct crowded {
+    uint64_t taken; /* by the other call */
+    bool pieces;
+} crowded_t;
+
+enum { CROWDED_BYTES = 256 << 10, CROWDED_MOVES = 6 };
+
+static void crowded(rank_t *r)
+{
+    const crowded_t *how = r->job->arg;
+    call_spec_t from_host = {.coll = DMA_ALLTOALL, .elements = 20000, .send = PLACE_HOST, .recv = PLACE_DEVICE};
+    call_spec_t first = {.coll = DMA_ALLTOALL, .elements = 10, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
+    call_t *c = call_make(r, &from_host), *begins = call_make(r, &first);
+    dma_scratch_t *taken;
+    uint64_t tag = 0;
+
+    prepare(r, r->comms[0]);
+    call_run(r, r->comms[0], begins, ++tag);
+    for (int i = 0; i < CROWDED_MOVES; i++) {
+        call_run(r, r->comms[0], c, ++tag);
+        threads_barrier(r);
+        call_move(r, c, false);
+        threads_barrier(r);
+    }
+    must(r, call_counted(r, DMA_COUNT_REASON + DMA_REASON_memory_brief) > 0, "no buffer counts as freed soon");
+    must(r, !call_counted(r, DMA_COUNT_calls_pieces), "in pieces although all fits");
+    must(r,
+         dma_scratch_get(r->comms[0], r->proc->runtime, r->rank, how->taken, how->taken, &taken) == DMA_OK &&
+             taken->block.bytes >= how->taken,
+         "there is no scratch memory");
+    call_run(r, r->comms[0], c, ++tag);
+    must(r, !!call_counted(r, DMA_COUNT_calls_pieces) == how->pieces, "%lu calls in pieces",
+         call_counted(r, DMA_COUNT_calls_pieces));
+    must(r, !call_counted(r, DMA_COUNT_calls_staged), "%lu calls through the host",
+         call_counted(r, DMA_COUNT_calls_staged));
+    threads_barrier(r);
+    dma_scratch_put(r->proc, taken, false);
+    call_free(begins);
+    call_free(c);
+}
+
+START_TEST(such_a_buffer_beside_another_side)
+{
+    static const crowded_t cases[] = {{.taken = 160 << 10}, {.taken = 210 << 10, .pieces = true}};
+    job_t job = call_job(3, crowded, NULL);
+
+    job.arg = (void *)(uintptr_t)&cases[_i];
+    job.params.scratch_bytes = CROWDED_BYTES;
+    job.own_counters = true;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("open") + reports_count("device off"), 0);
+}
+END_TEST
+
+/*
  * A runtime that keeps the block of each small allocation that was exported. This rank exports a bounded number of them. The
  * engine carries out all calls, into scratch memory.
  */
@@ -404,6 +462,7 @@ int main(void)
     unit_test(s, a_long_one_is_given_back, 60);
     unit_test(s, a_buffer_that_stays, 60);
     unit_loop(s, no_scratch_for_such_buffers, 0, 2, 60);
+    unit_loop(s, such_a_buffer_beside_another_side, 0, 2, 30);
     unit_test(s, blocks_of_small_allocations, 30);
     unit_test(s, on_two_communicators, 20);
     unit_test(s, large_allocations, 20);
