@@ -54,8 +54,8 @@ void thunk_hold(bool hold);
 void thunk_lose(const char *rules, uint64_t late_ns);
 /* From now on a late queue behaves like the others. */
 void thunk_late_goes(void);
-/* Waits until no engine has work. False: after this number of seconds one still has work, or is dead. */
-bool thunk_quiet(double seconds);
+/* Waits until no engine has work. False: one still has work after two minutes, or is dead. */
+bool thunk_quiet(void);
 
 /* The number of violated rules, and the last one. */
 unsigned thunk_reports(void);

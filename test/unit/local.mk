@@ -212,7 +212,7 @@ test_unit_test_node_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_fallocate
 test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=free
 # find the thunk, the ROCr and the providers of libthunk.h
 test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers \
-	-Wl,--wrap=malloc,--wrap=calloc
+	-Wl,--wrap=malloc,--wrap=calloc,--wrap=clock_gettime
 test_unit_test_sdma_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers

@@ -286,7 +286,7 @@ START_TEST(owner_has_died)
 {
     pid_t child;
     taken_t t = {.refuse_at = UINT64_MAX};
-    double began;
+    double took = GIVER_SECONDS;
     char path[400];
 
     begin();
@@ -295,10 +295,15 @@ START_TEST(owner_has_died)
     ck_assert_uint_eq(t.n, 20);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
-    began = dma_now();
-    ck_assert_int_eq(ask(SECRET, 20, &t), DMA_UNSUPPORTED);
-    ck_assert_uint_eq(t.n, 0);
-    ck_assert(dma_now() - began < GIVER_SECONDS); /* its end is noticed, without waiting */
+    /* Its end is noticed, without waiting. A busy machine may interrupt one attempt, but not all. */
+    for (int i = 0; i < 10 && took >= GIVER_SECONDS; i++) {
+        double began = dma_now();
+
+        ck_assert_int_eq(ask(SECRET, 20, &t), DMA_UNSUPPORTED);
+        ck_assert_uint_eq(t.n, 0);
+        took = dma_now() - began;
+    }
+    ck_assert(took < GIVER_SECONDS);
     snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", dir, (unsigned long long)NONCE);
     ck_assert_int_eq(unlink(path), 0); /* what a killed process leaves behind */
     end();

@@ -259,7 +259,7 @@ static void one_is_late(rank_t *r)
 
         must(r, travel == 0, "%u messages are left", travel);
         must(r, task_post(comm, &c->call, NULL, NULL, &task) == DMA_OK, "post");
-        for (double end = dma_now() + 10; dma_now() < end && comm->cluster->filled < filled + large[k].ahead;) {
+        for (double end = dma_now() + 120; dma_now() < end && comm->cluster->filled < filled + large[k].ahead;) {
             turn(r);
         }
         double end = dma_now() + 0.1;

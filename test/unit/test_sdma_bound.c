@@ -119,7 +119,7 @@ START_TEST(turns_of_two)
         fill(dma_sdma_binding(a.s.binding)->queues[1], left);
         full += dma_gpu_engine_sdma.start(&a.s.run) == DMA_AGAIN;
         thunk_hold(false);
-        ck_assert(thunk_quiet(20));
+        ck_assert(thunk_quiet());
         rows_finish(&b);
         rows_finish(&a);
         a.s.run.epoch++;
@@ -227,7 +227,7 @@ START_TEST(late_at_the_end)
         dma_ring_publish(&queue->ring);
     }
     unit->rt->leave(&scope);
-    ck_assert(thunk_quiet(20));
+    ck_assert(thunk_quiet());
     dma_gpu_engine_sdma.close((dma_gpu_unit_t *)unit);
     ck_assert_uint_eq(fake_gpu_calls("free"), 1);
     thunk_end();

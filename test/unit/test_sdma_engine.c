@@ -427,7 +427,7 @@ static void standing_still(rank_t *r)
     }
     threads_barrier(r);
     thunk_hold(false);
-    must(r, thunk_quiet(20), "an engine still has something to do");
+    must(r, thunk_quiet(), "an engine still has something to do");
     threads_barrier(r);
     dma_channel_destroy(ch);
     threads_barrier(r);

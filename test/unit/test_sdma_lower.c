@@ -540,7 +540,7 @@ START_TEST(executed)
     }
     dma_ring_publish(&s.queue.ring);
     thunk_hold(false);
-    ck_assert(thunk_quiet(20));
+    ck_assert(thunk_quiet());
     ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
     ck_assert_uint_eq(words[16], EPOCH);
     for (int r = 0; r < 3; r++) {

@@ -241,7 +241,7 @@ START_TEST(late)
         ck_assert_int_eq(dma_gpu_engine_sdma.advance(&p.s.run), DMA_OK);
         usleep(100);
     }
-    ck_assert(thunk_quiet(10));
+    ck_assert(thunk_quiet());
     for (uint32_t u = 1; u < UNITS; u++) {
         expect_nothing(&p, u);
         make_unit(&p, u);
@@ -272,7 +272,7 @@ START_TEST(given_up)
     }
     ck_assert(dma_gpu_engine_sdma.unbind(p.s.binding));
     p.s.binding = NULL;
-    ck_assert(thunk_quiet(10));
+    ck_assert(thunk_quiet());
     for (const dma_queue_t *q = ((dma_sdma_unit_t *)p.s.unit)->queues.list; q; q = q->next) {
         ck_assert(!q->exclusive);
     }
@@ -298,7 +298,7 @@ START_TEST(given_up_before_peers)
     }
     ck_assert_uint_eq(stage_reasons(&p.s, DMA_REASON_parts_order) + stage_reasons(&p.s, DMA_REASON_parts_late), 0);
     dma_gpu_engine_sdma.disarm(p.s.binding);
-    ck_assert(thunk_quiet(10));
+    ck_assert(thunk_quiet());
     stage_release(&p.s); /* by a peer that is late */
     for (int k = 0; k < 50; k++) {
         ck_assert_int_eq(dma_gpu_engine_sdma.advance(&p.s.run), DMA_OK);
@@ -323,7 +323,7 @@ START_TEST(revoked)
         arm(&p);
         make_ready(&p, 3);
         dma_gpu_engine_sdma.disarm(p.s.binding);
-        ck_assert(thunk_quiet(10));
+        ck_assert(thunk_quiet());
         for (uint32_t u = 0; u < UNITS; u++) {
             expect_nothing(&p, u);
         }

@@ -53,7 +53,7 @@ static void works(dma_queue_t *queue)
     ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p), DMA_OK);
     dma_packet_fence(p, queue->go_addr, ++value);
     dma_ring_publish(&queue->ring);
-    ck_assert(thunk_quiet(20));
+    ck_assert(thunk_quiet());
     ck_assert_uint_eq(atomic_load(word), value);
 }
 
@@ -187,7 +187,7 @@ START_TEST(taken_for_broken)
     ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL, NULL), DMA_OK);
     thunk_hold(false);
     atomic_store(queue->go, 12345);
-    ck_assert(thunk_quiet(20));
+    ck_assert(thunk_quiet());
     ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_OK); /* late was not dead */
     /* the driver says that something has befallen it */
     *(int64_t *)(uintptr_t)queue->made.error = 1;
@@ -238,7 +238,7 @@ START_TEST(busy_where_work_is_left)
         ck_assert_int_eq(dma_queues_busy(&unit.queues, 0), word == 40 || word == 41); /* started; revoked behind it */
     }
     atomic_store(queue->go, 12345);
-    ck_assert(thunk_quiet(20));
+    ck_assert(thunk_quiet());
     atomic_store(&start[0], 40);
     ck_assert(!dma_queues_busy(&unit.queues, 0));
     pthread_mutex_lock(&unit.queues.lock);
@@ -273,7 +273,7 @@ START_TEST(late_in_the_self_test)
     snprintf(wanted, sizeof(wanted), "%s failed in the self-test (hangs)", cases[_i].named);
     ck_assert_str_eq(advice, wanted);
     thunk_late_goes();
-    ck_assert(thunk_quiet(20));
+    ck_assert(thunk_quiet());
     ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
     end();
     ck_assert_uint_eq(thunk_reports(), 0);
@@ -310,7 +310,7 @@ START_TEST(wrong_in_the_self_test)
         all = unit.limited.has;
         ck_assert_int_eq(dma_sdma_selftest(&unit, advice),
                          cases[_i].told ? DMA_REASON_NONE : DMA_REASON_sdma_test_copy);
-        ck_assert(thunk_quiet(20));
+        ck_assert(thunk_quiet());
     }
     ck_assert_uint_eq(unit.limited.has, all & ~cases[_i].lacks);
     ck_assert_str_eq(advice, cases[_i].told ? cases[_i].told : "");
@@ -337,7 +337,7 @@ START_TEST(cannot_be_tested)
     atomic_store(&unit.fault.happened, true);
     ck_assert_int_eq(dma_sdma_selftest(&unit, advice), DMA_REASON_sdma_test_fault);
     atomic_store(&unit.fault.happened, false);
-    ck_assert(thunk_quiet(20));
+    ck_assert(thunk_quiet());
     end();
 }
 END_TEST
