@@ -96,7 +96,7 @@ static void copies(void)
 {
     struct CUstream_st *stream;
     char *from = malloc(BYTES), *to = calloc(1, BYTES);
-    cuda_addr_t memory, other;
+    cuda_addr_t memory = 0, other = 0;
 
     for (int i = 0; i < BYTES; i++) {
         from[i] = (char)(i * 7 + i / 256);
@@ -283,8 +283,8 @@ static void while_waiting(cuda_error_t (*call)(attempt_t *attempt), cuda_addr_t 
 static void waits(void)
 {
     static _Alignas(4096) char plain[4096];
-    cuda_addr_t memory;
-    void *pinned;
+    cuda_addr_t memory = 0;
+    void *pinned = NULL;
 
     CHECK(cu.cuMemAlloc_v2(&memory, 64) == CUDA_DONE && cu.cuMemHostAlloc(&pinned, 64, FAKE_MAPPED) == CUDA_DONE);
     CHECK(cu.cuMemHostRegister_v2(plain, sizeof(plain), FAKE_MAPPED) == CUDA_DONE);
