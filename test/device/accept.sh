@@ -192,6 +192,20 @@ jobs_fail() {
         '^killed +2 ranks, kfd: FAILED: kernel: amdgpu: preemption failed' && ! said '^halves'
 }
 
+# The engine of a rank fails. The line of that rank is quoted, although a line of a peer comes before it.
+engine_fails() {
+    # shellcheck disable=SC2016 # for the script
+    wrapped 'case " $* " in
+        *" types "*)
+            echo "coll/dma: another rank of MPI_COMM_WORLD (0) has failed: a peer has failed"
+            echo "coll/dma: the engine sdma of MPI_COMM_WORLD (0) has failed: queue 1 stands still"
+            exit 1
+            ;;
+        esac
+        exec '"$work/said-by-jobs"' "$@"' 1 "${all/strides:proven/strides:failed}" \
+        '^types +2 ranks, kfd: FAILED: the engine sdma of MPI_COMM_WORLD \(0\) has failed: queue 1 stands still'
+}
+
 # If the node goes down with a job whose programs wait, the record says so.
 # shellcheck disable=SC2016 # for the script
 job_goes_down() {
@@ -304,6 +318,7 @@ fi
 
 ok 'collectives' collectives
 ok 'what fails in jobs alone' jobs_fail
+ok 'the engine of a rank fails' engine_fails
 while read -r feature name pattern; do
     ok "$name fails" fails_alone "${name//_/ }" "$feature" "$pattern"
 done <<'TABLE'

@@ -187,6 +187,9 @@ bool accept_job_start(accept_job_t *job);
 /* Reads the output of jobs until all have ended, or, with `text`, until the first job has printed this text. Jobs that take
  * longer are ended. */
 void accept_job_wait(accept_job_t *const *jobs, unsigned n, const char *text, double seconds);
+/* The line that says most about what is wrong: the first one with a text, from that text on. The first of the texts that there is, in
+ * a list that ends with NULL; else the last line. */
+void accept_job_quote(const accept_job_t *job, const char *const *texts, char *to);
 
 /* Whether the record can be written later. If not, it says why. */
 bool accept_save_begin(accept_t *a);

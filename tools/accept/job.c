@@ -157,3 +157,20 @@ void accept_job_wait(accept_job_t *const *jobs, unsigned n, const char *text, do
         }
     }
 }
+
+void accept_job_quote(const accept_job_t *job, const char *const *texts, char *to)
+{
+    const char *output = job->output, *at = NULL, *end = output + strlen(output);
+
+    for (; *texts && !at; texts++) {
+        at = strstr(output, *texts);
+    }
+    if (!at) {
+        while (end > output && end[-1] == '\n') {
+            end--;
+        }
+        for (at = end; at > output && at[-1] != '\n'; at--) {
+        }
+    }
+    snprintf(to, ACCEPT_TEXT, "%.*s", (int)strcspn(at, "\n"), *at ? at : "it said nothing");
+}

@@ -26,6 +26,7 @@
 #define MOST_JOBS  (ACCEPT_JOBS + 1)
 #define RIGHT      "accept: data right"
 #define WRONG      "wrong data: byte"
+#define BROKEN     "the engine sdma of " /* a rank whose own engine has failed; its peers say that another rank has */
 #define SERVED     "is served by the engine sdma"
 #define TIME_BYTES "65536"
 
@@ -113,21 +114,6 @@ static unsigned count_lines(const char *output, const char *one, const char *oth
     return n;
 }
 
-/* The first line that has a text, from that text on, or the last line. */
-static void quote(const char *output, const char *text, char *to)
-{
-    const char *at = strstr(output, text), *end = output + strlen(output);
-
-    if (!at) {
-        while (end > output && end[-1] == '\n') {
-            end--;
-        }
-        for (at = end; at > output && at[-1] != '\n'; at--) {
-        }
-    }
-    snprintf(to, ACCEPT_TEXT, "%.*s", (int)strcspn(at, "\n"), *at ? at : "it said nothing");
-}
-
 /* Why a job with right data is no proof, or NULL: the engine did not serve each rank, or not with these packets. */
 static const char *judge_engine(const stage_t *s, const request_t *r, const accept_job_t *job, char *text)
 {
@@ -135,11 +121,11 @@ static const char *judge_engine(const stage_t *s, const request_t *r, const acce
 
     snprintf(tried, sizeof(tried), "%s failed in the self-test", dma_record_feature_name(r->feature));
     if (strstr(job->output, tried)) {
-        quote(job->output, tried, text);
+        accept_job_quote(job, (const char *const[]){tried, NULL}, text);
         return text;
     }
     if (count_lines(job->output, SERVED, "") < s->ranks) {
-        quote(job->output, "does not serve", text);
+        accept_job_quote(job, (const char *const[]){"does not serve", NULL}, text);
         return text;
     }
     return r->uses && count_lines(job->output, SERVED, r->uses) < s->ranks ? "the job does not use it" : NULL;
@@ -155,7 +141,7 @@ static const char *judge(const stage_t *s, const request_t *r, const accept_job_
         return WIFEXITED(job->status) && WEXITSTATUS(job->status) == 0 ? "it has not ended by a signal" : NULL;
     }
     if (!WIFEXITED(job->status) || WEXITSTATUS(job->status) || !strstr(job->output, RIGHT)) {
-        quote(job->output, strstr(job->output, WRONG) ? WRONG : "has failed: ", text);
+        accept_job_quote(job, (const char *const[]){WRONG, BROKEN, "has failed: ", NULL}, text);
         return text;
     }
     return r->anyhow ? NULL : judge_engine(s, r, job, text);
