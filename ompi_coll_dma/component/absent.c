@@ -5,7 +5,7 @@
  *
  *     a call that waits for the set-up     asks nothing, until the set-up has waited for a second (core/absent.c). Nearly always it ends
  *                                          much sooner
- *     a first call that does not wait      looks at what is known on this node, about 20 us for each other process, because such a
+ *     a first call that does not wait      looks at what is known on this node, some 25 us for each other process, because such a
  *                                          call cannot go to the next component any more when it has been posted
  *
  * What was found is kept for the job. If Open MPI was told to collect nothing in MPI_Init (pmix_base_collect_data 0,
