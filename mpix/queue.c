@@ -214,16 +214,18 @@ static int append(MPIX_Queue queue, mpix_operation_t *operation)
     return MPI_SUCCESS;
 }
 
-/* Notes the requests, gives the stream what it does by itself, and appends the rest to the list. *listed: there is a rest. */
+/* Notes the requests, gives the stream what it does by itself, and appends the rest to the list. *listed: there is a rest. Then the
+ * thread may have carried out the operation already, and freed it. */
 static int put(MPIX_Queue queue, mpix_operation_t *operation, bool *listed)
 {
+    mpix_kind_t kind = operation->kind;
     int was = queue->nsince, code = note_requests(queue, operation->count, operation->requests), later;
 
     *listed = false;
     if (code != MPI_SUCCESS) {
         return code;
     }
-    if (operation->kind == MPIX_START) {
+    if (kind == MPIX_START) {
         code = start_in_stream(queue, operation);
         *listed = code == MPI_SUCCESS && operation->count > 0;
     } else {
@@ -235,7 +237,7 @@ static int put(MPIX_Queue queue, mpix_operation_t *operation, bool *listed)
         *listed = later == MPI_SUCCESS;
         code = code == MPI_SUCCESS ? later : code;
     }
-    if (operation->kind == MPIX_WAITALL && code == MPI_SUCCESS) {
+    if (kind == MPIX_WAITALL && code == MPI_SUCCESS) {
         queue->nsince = 0;
     } else if (code != MPI_SUCCESS) {
         queue->nsince = was;

@@ -8,14 +8,16 @@
  *   freed      MPIX_Queue_free carries out the operations that are left
  *   left       MPI_Finalize carries out the operations that are left
  *   refused    the runtime refuses memory operations
+ *   quick      the library's thread carries out an operation before the call that enqueues it returns
  *   limit      MPIX_DMA_WAITING_STREAMS is 1: the host waits for a second queue until the first is freed
  *   context    the library's thread calls MPI with the context of the queue
  *   single     without MPI_THREAD_MULTIPLE
  *   threads    several threads of the program make, use and free queues at the same time
  *
  * This program replaces MPI_Start and MPI_Test by functions that count, that fail on demand, and that check the current
- * context.
+ * context; and pthread_mutex_unlock by one that lets others run on demand.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,6 +54,21 @@ int MPI_Test(MPI_Request *r, int *flag, MPI_Status *status)
     int code = PMPI_Test(r, flag, status);
 
     return *flag && fail_test ? MPI_ERR_TRUNCATE : code;
+}
+
+static _Thread_local useconds_t pause_us; /* of this thread behind each unlock */
+
+__attribute__((visibility("default"))) int pthread_mutex_unlock(pthread_mutex_t *mutex)
+{
+    static int (*unlock)(pthread_mutex_t * mutex);
+    int error;
+
+    *(void **)&unlock = unlock ? *(void **)&unlock : dlsym(RTLD_NEXT, "pthread_mutex_unlock");
+    error = unlock(mutex);
+    if (pause_us) {
+        usleep(pause_us);
+    }
+    return error;
 }
 
 static void fill(int turn)
@@ -253,6 +270,21 @@ static void refused(void)
     MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS);
 }
 
+/* What is freed gets other contents (MALLOC_PERTURB_). */
+static void quick(void)
+{
+    make_queue();
+    for (int turn = 0; turn < 3; turn++) {
+        fill(turn);
+        MUST(MPIX_Enqueue_start(queue, &request) == MPI_SUCCESS);
+        MPI_Barrier(MPI_COMM_WORLD);
+        pause_us = 100000;
+        MUST(MPIX_Enqueue_waitall(queue) == MPI_SUCCESS);
+        pause_us = 0;
+    }
+    MUST(MPIX_Queue_free(&queue) == MPI_SUCCESS && is_right(2));
+}
+
 /* Returns how often the host waits for streams in a start and a waitall. */
 static int synchronizations_of_both(MPIX_Queue of)
 {
@@ -363,7 +395,7 @@ int main(int argc, char **argv)
         void (*run)(void);
     } cases[] = {{"arguments", arguments}, {"late", late},       {"failing", failing}, {"broken", broken},
                  {"freed", freed},         {"refused", refused}, {"context", context}, {"single", single},
-                 {"threads", threads},     {"limit", limit},     {NULL, NULL}};
+                 {"threads", threads},     {"limit", limit},     {"quick", quick},     {NULL, NULL}};
     int given, i = 0, is_left = argc == 3 && !strcmp(argv[2], "left");
 
     if (argc != 3) {

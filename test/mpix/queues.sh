@@ -82,6 +82,9 @@ for component in dma ^dma; do
     ok "$component: cuda: limit" right 'as many streams' cases cuda limit
     ok "$component: cuda: refused" right 'refuses memory operations' cases cuda refused
     ok "$component: thread: threads" right '' cases thread threads
+    export MALLOC_PERTURB_=165
+    ok "$component: thread: quick" right '' cases thread quick
+    unset MALLOC_PERTURB_
     ok "$component: thread: single" right '' cases thread single
     ok "$component: cuda: single" right MPI_THREAD_MULTIPLE cases cuda single
     parts thread host multiple 1 $((parted / 2))
