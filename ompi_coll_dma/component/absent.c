@@ -8,7 +8,7 @@
  *     a first call that does not wait      looks at what is known on this node, some 25 us for each other process, because such a
  *                                          call cannot go to the next component any more when it has been posted
  *
- * What was found is kept for the job. If Open MPI was told to collect nothing in MPI_Init (pmix_base_collect_data 0,
+ * What was found is kept for the job. If Open MPI was told to collect nothing in MPI_Init (pmix_base_collect_data 0, up to 5.0 also
  * pmix_base_async_modex 1), nothing is known on the node. Then the second one finds nothing, and the first one asks the servers of
  * the processes.
  */

@@ -1,13 +1,13 @@
 #!/bin/bash
 # series.sh: what differs between the series of Open MPI: sizes of objects, datatypes that are freed early, sessions, revoked
-# communicators, large counts, the components beside coll/dma. Runs inside ./with-build.
+# communicators, large counts, ranks without coll/dma, the components beside it. Runs inside ./with-build.
 # shellcheck disable=SC1091
 set -uo pipefail
 here=$(dirname "$0")
 . "$here/../lib.sh"
 . "$here/../mpi/common.sh"
 bin=${DMA_TEST_BIN:?}/../series
-allcoll=$(program allcoll) && dupfree=$(program dupfree) || exit 1
+allcoll=$(program allcoll) && dupfree=$(program dupfree) && lacking=$(program lacking) || exit 1
 export OMPI_MCA_mpi_yield_when_idle=1
 ob1=(--mca pml ob1)
 ucx=(--mca pml ucx --mca pml_ucx_tls any --mca pml_ucx_devices any)
@@ -32,6 +32,11 @@ ok 'datatypes freed early, stepping aside' says 'early: .* 0 failed' \
 
 # Slots are taken and returned many times.
 ok 'communicators leave nothing behind' launch 60 3 --mca coll dma "$dupfree" 2000
+
+# MPI_Init collects in different ways what processes publish, and PMIx has other answers for what is missing.
+for form in blocking nonblocking persistent; do
+    ok "a rank has not loaded coll/dma, $form" launch 60 3 "$lacking" 2 $form
+done
 
 # ready TEXT CMD...: the output has TEXT, and coll/dma has served it
 ready() {
