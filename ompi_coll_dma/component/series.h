@@ -313,12 +313,16 @@ static inline dma_modex_t dma_modex_ask(const char *key, const ompi_process_name
 
 /*
  * `here`: it is a process of this node. In 6.0 the parameter async_modex is set by default. Then MPI_Init collects beside its other
- * work, but it does not return before everything is collected.
+ * work, but it does not return before everything is collected. The server of 5.0 looks for what other nodes have published in the
+ * wrong place, and would miss what is there: only the process's own server knows.
  */
 static inline dma_modex_t dma_modex_has(const char *key, const ompi_process_name_t *name, bool here, bool patient)
 {
     bool collected = opal_pmix_collect_all_data && (DMA_OMPI_60 || !opal_pmix_base_async_modex);
 
+    if (DMA_OMPI_50 && !here) {
+        collected = false;
+    }
     if (!collected && !patient) {
         return DMA_MODEX_UNKNOWN;
     }
