@@ -158,7 +158,8 @@ DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for e
 DMA_REASON(COMM, eager_runtime, "the runtime or the device does not run the kernel for such blocks", NOT_EAGER)
 DMA_REASON(COMM, eager_waits, "the kernel was not loaded before, and a stream waits for another rank", NOT_EAGER)
 DMA_REASON(COMM, eager_ranks, "the communicator has more ranks than the kernel serves", NOT_EAGER)
-DMA_REASON(COMM, eager_memory, "this rank has no scratch memory for it", NOT_EAGER)
+DMA_REASON(COMM, eager_memory, "this rank has no scratch memory for it, or cannot export or register what it needs", NOT_EAGER)
+DMA_REASON(COMM, eager_shared, "ranks share a device", NOT_EAGER)
 DMA_REASON(COMM, eager_peer, "another rank cannot or does not allow it, or its memory cannot be opened", NOT_EAGER)
 #undef NOT_EAGER
 #define UNARMED "Starts of persistent requests after which nothing was armed for this reason: the next start writes its packets."

@@ -395,12 +395,7 @@ static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
     const struct dma_device_comm *dc = comm->device;
     bool armed = task->device->persistent && dc->run_is_armed;
     uint64_t began = armed ? dc->started_at : dma_trace_begin(comm->trace);
-    dma_status_t status;
-
-    if (dc->eager) {
-        return dma_device_eager_launch(comm, task);
-    }
-    status = dc->device->engine->start(&task->run);
+    dma_status_t status = dc->device->engine->start(&task->run);
     dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, armed, began, 0);
     if (status == DMA_OK) {
         dma_device_trace_commands(comm, task);
@@ -446,6 +441,7 @@ static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
     [DEVICE_ON_HOST] = advance_on_host,
     [DEVICE_IN_STREAM] = dma_device_advance_in_stream,
     [DEVICE_EAGER] = dma_device_advance_eager,
+    [DEVICE_EAGER_END] = dma_device_advance_eager_end,
 };
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
@@ -565,7 +561,8 @@ const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
         [DEVICE_BY_SLOTS] = "copies through shared pinned memory",
         [DEVICE_ON_HOST] = "copies by cores",
         [DEVICE_IN_STREAM] = "in a stream",
-        [DEVICE_EAGER] = "kernel",
+        [DEVICE_EAGER] = "entry",
+        [DEVICE_EAGER_END] = "kernel",
     };
 
     (void)comm;

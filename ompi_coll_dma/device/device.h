@@ -123,7 +123,8 @@ typedef enum dma_device_phase {
     DEVICE_BY_SLOTS,  /* the runtimes copy into and out of slots (by_slots.c) */
     DEVICE_ON_HOST,   /* the host plan or the messages route runs, on host memory */
     DEVICE_IN_STREAM, /* a stream of the application has the starts (in_stream.c) */
-    DEVICE_EAGER,     /* the kernel of an eager start runs (eager.c) */
+    DEVICE_EAGER,     /* a kernel sends; this rank waits for the ready words of other ranks (eager.c) */
+    DEVICE_EAGER_END, /* then: a kernel receives */
 } dma_device_phase_t;
 
 /* A stage whose user blocks are device memory (core/staging.h). */

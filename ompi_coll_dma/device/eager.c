@@ -6,14 +6,18 @@
  * fills it with 0, tells the others where it is, and opens theirs. A second exchange says whether all ranks could; it also comes
  * behind the filling. From then on the addresses of a start do not change.
  *
- * A start by the host is as that of any other persistent call, except that a kernel takes the place of the engine. It is launched when
- * all ranks have started, into a stream of ours, and says in the lines of this rank that it has ended. Nobody else reads these lines.
+ * A start by the host has two phases behind the kernel that sends: DEVICE_EAGER until all ranks have started, and DEVICE_EAGER_END while
+ * the kernel that receives runs. That says in the lines of this rank that it has ended; nobody else reads these lines. If the other
+ * ranks have started before, one kernel does both.
  *
  * A start in a stream of the application is one kernel. It occupies a part of the device while it waits. So only as many streams
  * may have such kernels as fit into half of the device at once. Starts in other streams are made by the host.
  *
+ * Ranks that share a device have no eager starts: while the kernel of one waits, the other's cannot always run.
+ *
  * Failure. The communicator is poisoned first, then the stop word is set, and kernels end. A host looks at the poison behind every
- * kernel. Peers write only to the packets, never to buffers of the user. Memory of a communicator that has failed is not used again.
+ * kernel. Peers write only to the packets, never to buffers of the user. A stream of a peer may send them much later, so the memory of
+ * a communicator that has failed is kept until the process ends.
  */
 #include <sched.h>
 #include <stdlib.h>
@@ -42,6 +46,7 @@ typedef struct dma_eager_record {
     dma_export_t export;
     uint64_t nonce;
     uint64_t offset; /* of the banks in the export */
+    dma_gpu_pci_t pci;
     uint64_t able;
 } dma_eager_record_t;
 
@@ -95,6 +100,21 @@ unsigned dma_device_eager_blocks(const dma_comm_t *comm)
     return find_kernel(comm, &blocks) ? 0 : blocks;
 }
 
+static bool reaches_buffers(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const dma_gpu_runtime_t *rt = comm->device->rt;
+    dma_gpu_scope_t scope;
+    bool reaches;
+
+    if (!rt->eager_reaches || rt->enter(comm->device->device->ordinal, &scope) != DMA_OK) {
+        return false;
+    }
+    reaches = rt->eager_reaches((uint64_t)(uintptr_t)dma_blocks_addr(&task->run.recv, 0)) &&
+              (task->in_place || rt->eager_reaches((uint64_t)(uintptr_t)dma_blocks_addr(&task->run.send, 0)));
+    rt->leave(&scope);
+    return reaches;
+}
+
 static dma_reason_t find_eager_obstacle(const dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_call *d = task->device;
@@ -106,7 +126,7 @@ static dma_reason_t find_eager_obstacle(const dma_comm_t *comm, const dma_task_t
     if (d->send_shape.row || d->recv_shape.row || d->send_type || d->recv_type) {
         return DMA_REASON_eager_runtime;
     }
-    return find_kernel(comm, &blocks);
+    return reaches_buffers(comm, task) ? find_kernel(comm, &blocks) : DMA_REASON_eager_runtime;
 }
 
 bool dma_device_eager_wanted(dma_comm_t *comm, const dma_task_t *task, uint64_t largest)
@@ -147,7 +167,7 @@ static dma_status_t take_banks(const dma_comm_t *comm, struct dma_device_eager *
     const struct dma_device_comm *dc = comm->device;
     uint64_t bytes = 2 * e->args.bank_bytes;
     dma_gpu_scope_t scope;
-    dma_status_t status = dma_scratch_get(comm, dc->rt, dc->device->ordinal, bytes, bytes, &e->memory);
+    dma_status_t status = dma_scratch_get_lasting(comm, dc->rt, dc->device->ordinal, bytes, &e->memory);
 
     if (status != DMA_OK) {
         e->memory = NULL;
@@ -181,6 +201,7 @@ static dma_status_t take_own(dma_comm_t *comm, struct dma_device_eager *e, dma_e
     dma_status_t status = take_banks(comm, e);
 
     status = status == DMA_OK ? register_words(comm, e) : status;
+    status = status == DMA_OK ? comm->device->rt->device_pci(comm->device->device->ordinal, &own->pci) : status;
     status = status == DMA_OK ? dma_ipc_export(comm->proc->ipc, &e->memory->memory, &own->export) : status;
     if (status == DMA_OK) {
         dma_ipc_is_ours(comm->proc->ipc, own->export.number);
@@ -220,6 +241,23 @@ static bool fits_export(const struct dma_device_eager *e, const dma_eager_record
 {
     return record->able && record->offset <= record->export.size &&
            2 * e->args.bank_bytes <= record->export.size - record->offset;
+}
+
+/* Have two ranks one device? Equal on all ranks. */
+static bool shares_device(const dma_comm_t *comm, const dma_bootstrap_t *exchange)
+{
+    for (int a = 0; a < comm->nranks; a++) {
+        const dma_gpu_pci_t *x = &((const dma_eager_record_t *)dma_bootstrap_record(exchange, a))->pci;
+
+        for (int b = 0; b < a; b++) {
+            const dma_gpu_pci_t *y = &((const dma_eager_record_t *)dma_bootstrap_record(exchange, b))->pci;
+
+            if (x->domain == y->domain && x->bus == y->bus && x->device == y->device && x->function == y->function) {
+                return true;
+            }
+        }
+    }
+    return false;
 }
 
 /* Opens the memory of all peers. In a bank, parts are in the order of the ranks that write them. */
@@ -283,8 +321,10 @@ dma_status_t dma_device_eager_init(dma_comm_t *comm, uint64_t largest)
     if ((status = dma_device_exchange(comm, &own, sizeof(own), &exchange)) != DMA_OK) {
         return status;
     }
-    if (!why && !connect(comm, e, &exchange)) {
-        why = DMA_REASON_eager_peer;
+    if (!why) {
+        why = shares_device(comm, &exchange) ? DMA_REASON_eager_shared
+              : connect(comm, e, &exchange)  ? DMA_REASON_NONE
+                                             : DMA_REASON_eager_peer;
     }
     dma_bootstrap_end(&exchange);
     status = dma_device_all(comm, !why, &all);
@@ -316,18 +356,61 @@ static dma_status_t launch(const dma_comm_t *comm, dma_gpu_stream_t *stream, uin
     return status;
 }
 
-dma_status_t dma_device_eager_launch(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t launch_by_host(const dma_comm_t *comm, uint32_t epoch, uint32_t steps)
 {
     struct dma_device_eager *e = comm->device->eager;
-    dma_status_t status = launch(comm, e->memory->stream[0], task->run.epoch, DMA_EAGER_END);
+    dma_status_t status = launch(comm, e->memory->stream[0], epoch, steps);
 
-    e->launched = true;
-    task->device->phase = DEVICE_EAGER;
-    dma_comm_count(comm, DMA_COUNT_calls_eager);
+    e->launched = e->launched || status == DMA_OK;
     return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
 }
 
+static bool others_have_started(const dma_comm_t *comm, uint32_t epoch)
+{
+    for (int r = 0; r < comm->nranks; r++) {
+        /* acquire, for the poison behind it: the word may be forged (in_stream.c). Packets say themselves that they have come */
+        if (r != comm->rank &&
+            !dma_ready_started(atomic_load_explicit(&dma_window_ready(&comm->window, r)->word, memory_order_acquire),
+                               epoch)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+dma_status_t dma_device_eager_begin(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status;
+    bool last;
+
+    dma_device_start_run(comm, task, DEVICE_EAGER);
+    comm->device->start_run.repeat = true; /* for the starts after this one */
+    last = others_have_started(comm, task->run.epoch) && dma_window_poisoned(&comm->window) == DMA_OK;
+    status =
+        launch_by_host(comm, task->run.epoch, last ? DMA_EAGER_SEND | DMA_EAGER_RECV | DMA_EAGER_END : DMA_EAGER_SEND);
+    comm->counts.at[DMA_COUNT_calls_eager] += status == DMA_OK;
+    task->device->phase = last ? DEVICE_EAGER_END : DEVICE_EAGER;
+    dma_task_set_running(task);
+    dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
+    return status;
+}
+
 dma_status_t dma_device_advance_eager(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status;
+
+    if (!others_have_started(comm, task->run.epoch)) {
+        return DMA_AGAIN;
+    }
+    if ((status = dma_window_poisoned(&comm->window)) != DMA_OK) {
+        return status;
+    }
+    dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
+    task->device->phase = DEVICE_EAGER_END;
+    return launch_by_host(comm, task->run.epoch, DMA_EAGER_RECV | DMA_EAGER_END);
+}
+
+dma_status_t dma_device_advance_eager_end(dma_comm_t *comm, dma_task_t *task)
 {
     const dma_eager_grid_t *grid = &comm->device->eager->grid;
 
@@ -342,7 +425,7 @@ dma_status_t dma_device_advance_eager(dma_comm_t *comm, dma_task_t *task)
 
 dma_status_t dma_device_eager_enqueue(dma_comm_t *comm, uint32_t epoch, dma_gpu_stream_t *stream)
 {
-    return launch(comm, stream, epoch, DMA_EAGER_READY);
+    return launch(comm, stream, epoch, DMA_EAGER_SEND | DMA_EAGER_RECV);
 }
 
 /* ---- the end ---- */
@@ -400,8 +483,10 @@ void dma_device_eager_destroy(dma_comm_t *comm)
             dma_ipc_close(comm->proc->ipc, e->peers[r]);
         }
     }
-    if (e->memory) {
-        dma_scratch_put(comm->proc, e->memory, comm->window.permanent || comm->state == DMA_COMM_POISONED);
+    if (e->memory && (comm->window.permanent || comm->state == DMA_COMM_POISONED)) {
+        dma_scratch_keep(comm->proc, e->memory);
+    } else if (e->memory) {
+        dma_scratch_put(comm->proc, e->memory, false);
     }
     free(e);
     comm->device->eager = NULL;

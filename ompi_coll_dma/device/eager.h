@@ -10,10 +10,10 @@ bool dma_device_eager_wanted(dma_comm_t *comm, const dma_task_t *task, uint64_t 
  * one of the exchange. */
 dma_status_t dma_device_eager_init(dma_comm_t *comm, uint64_t largest);
 
-/* With the communicator's lock from here on. All ranks have started, and this rank's start is the host's: its kernel begins, and the
- * phase in which it is waited for. */
-dma_status_t dma_device_eager_launch(dma_comm_t *comm, dma_task_t *task);
+/* With the communicator's lock from here on. A start by the host begins; its phases. */
+dma_status_t dma_device_eager_begin(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance_eager(dma_comm_t *comm, dma_task_t *task);
+dma_status_t dma_device_advance_eager_end(dma_comm_t *comm, dma_task_t *task);
 /* A start of this epoch in a stream of the application. An error: nothing has been submitted. */
 dma_status_t dma_device_eager_enqueue(dma_comm_t *comm, uint32_t epoch, dma_gpu_stream_t *stream);
 /* Blocks of threads that the device runs at once; 0: it is not known. */

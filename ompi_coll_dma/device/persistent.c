@@ -242,6 +242,9 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     if (poison != DMA_OK) {
         return poison;
     }
+    if (dc->eager) {
+        return dma_device_eager_begin(comm, task);
+    }
     if (dc->start_run.parts && !dc->armed_epoch) {
         dma_device_arm(comm); /* it was removed, or could not be done then: these programs have no other way */
         if (!dc->armed_epoch) {
@@ -267,9 +270,7 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     dma_task_set_running(task);
     if (!dc->run_is_armed) {
         dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
-        if (!dc->eager) {
-            dma_device_copy_early(comm, task);
-        }
+        dma_device_copy_early(comm, task);
     }
     return DMA_OK;
 }

@@ -140,6 +140,46 @@ dma_status_t dma_scratch_get(const dma_comm_t *comm, const dma_gpu_runtime_t *rt
     return status;
 }
 
+/* An idle block that is larger by so much is left to calls. */
+#define LASTING_MORE 4
+
+static dma_status_t find_lasting(dma_cache_t *cache, const dma_gpu_runtime_t *rt, int device, uint64_t bytes,
+                                 dma_cached_t **block)
+{
+    dma_cache_drop_destroyed(cache, rt, device);
+    *block = dma_cache_find(cache, rt, device, bytes);
+    if (*block && (*block)->bytes <= LASTING_MORE * bytes) {
+        return DMA_OK;
+    }
+    return bytes <= dma_cache_allowance(cache) ? make_block(cache, rt, device, bytes, bytes, block) : DMA_ERR_NOMEM;
+}
+
+dma_status_t dma_scratch_get_lasting(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, uint64_t bytes,
+                                     dma_scratch_t **scratch)
+{
+    dma_proc_t *proc = comm->proc;
+    dma_cached_t *block;
+    dma_status_t status;
+
+    pthread_mutex_lock(&proc->device_lock);
+    status = find_lasting(cache_of(proc), rt, device, bytes, &block);
+    if (status == DMA_OK) {
+        dma_cache_borrow(cache_of(proc), block);
+        *scratch = scratch_of(block);
+        (*scratch)->user = comm;
+    }
+    pthread_mutex_unlock(&proc->device_lock);
+    return status;
+}
+
+void dma_scratch_keep(dma_proc_t *proc, dma_scratch_t *s)
+{
+    pthread_mutex_lock(&proc->device_lock);
+    s->lost = true;
+    s->user = NULL;
+    pthread_mutex_unlock(&proc->device_lock);
+}
+
 /* Query first: a stream that a reset of the device has destroyed must not be synchronized. */
 void dma_scratch_wait(const dma_scratch_t *s)
 {

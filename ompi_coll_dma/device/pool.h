@@ -39,6 +39,11 @@ typedef struct dma_scratch {
 /* Gets a block of at least `want` bytes for a call of the communicator, else a smaller one of at least `least` bytes. */
 dma_status_t dma_scratch_get(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, uint64_t want,
                              uint64_t least, dma_scratch_t **scratch);
+/* The same for the life of the communicator: not much more than `bytes`. */
+dma_status_t dma_scratch_get_lasting(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device, uint64_t bytes,
+                                     dma_scratch_t **scratch);
+/* Peers may write to the block at any later time: it stays until the process ends. */
+void dma_scratch_keep(dma_proc_t *proc, dma_scratch_t *scratch);
 /* Waits for the copies on the block's stream, after an error. */
 void dma_scratch_wait(const dma_scratch_t *scratch);
 /* The call has ended. `lost`: engines of peers may still write to the block. */

@@ -9,15 +9,16 @@
  *
  * So a packet says itself that it has come. No word is stored behind the data, and no fence comes before it. A kernel
  *
- *     1. stores the epoch to the ready word of its rank, in memory of the host (DMA_EAGER_READY)
- *     2. sends all packets of its blocks to the peers' memory, and copies its own block
- *     3. polls its own memory for the packets of the peers, and writes what they carry to the receive buffer
- *     4. stores the epoch to words in memory of the host, one for each block of threads (DMA_EAGER_END)
+ *     1. stores the epoch to the ready word of its rank, in memory of the host, and sends all packets of its blocks to the peers'
+ *        memory; and copies its own block (DMA_EAGER_SEND)
+ *     2. polls its own memory for the packets of the peers, and writes what they carry to the receive buffer (DMA_EAGER_RECV)
+ *     3. stores the epoch to words in memory of the host, one for each block of threads (DMA_EAGER_END)
  *
- * A kernel in a stream of the application does the first three. It may wait for a peer as long as the peer takes to start. For a start
- * by the host, the host stores the ready word. No stream of ours may wait for a rank that has not started. So the host launches the
- * kernel when the ready words of all ranks have reached the epoch, and polls the words of step 4. All ranks use packets for all starts
- * of the call. So peers cannot tell how a rank has started, and each rank decides alone.
+ * A kernel in a stream of the application does the first two. It may wait for a peer as long as the peer takes to start. No kernel that
+ * the host launches waits for a rank that has not started: a start by the host is a kernel that sends, and one that receives, which the
+ * host launches when the ready words of all peers have reached the epoch. The kernels that send these packets have begun by then, and
+ * wait for nothing before they have sent them. If all peers have started before, one kernel does both. The host polls the words of
+ * step 3. All ranks use packets for all starts of the call. So peers cannot tell how a rank has started, and each rank decides alone.
  *
  * Why two banks are enough. A rank sends the packets of start e after its start e - 1 has ended. So it has received packets of
  * start e - 1 from every peer. A peer has sent these after its start e - 2 had ended, when it had read the whole bank that the
@@ -50,9 +51,10 @@
 #define DMA_EAGER_ITEM      8   /* bytes that a packet carries */
 #define DMA_EAGER_PACKET    16  /* bytes of a packet */
 
-/* What a kernel does besides; a bit mask. */
-#define DMA_EAGER_READY 0x1
-#define DMA_EAGER_END   0x2
+/* What a kernel does; a bit mask. */
+#define DMA_EAGER_SEND 0x1
+#define DMA_EAGER_RECV 0x2
+#define DMA_EAGER_END  0x4
 
 /* A peer, or the own block. Addresses are those of the kernel's device. */
 typedef struct dma_eager_row {
@@ -64,7 +66,7 @@ typedef struct dma_eager_row {
 
 typedef struct dma_eager_args {
     uint64_t ready, stop; /* addresses of these words */
-    uint64_t ends;        /* and of the first word of step 4 */
+    uint64_t ends;        /* and of the first word of step 3 */
     uint64_t bank_bytes;  /* from bank 0 to bank 1 */
     uint32_t epoch;
     uint32_t steps; /* DMA_EAGER_* */

@@ -97,10 +97,10 @@ DMA_EAGER_FN void dma_eager_recv(const dma_eager_args_t *args, const dma_eager_r
 /* The own block; in place it is there. */
 DMA_EAGER_FN void dma_eager_copy(const dma_eager_row_t *row, dma_eager_thread_t t)
 {
-    uint32_t n = dma_eager_packets(row->src_bytes);
+    uint32_t bytes = row->src_bytes < row->dst_bytes ? row->src_bytes : row->dst_bytes, n = dma_eager_packets(bytes);
 
     for (uint32_t i = t.first; i < n && row->src != row->dst; i += t.step) {
-        dma_eager_write(row->dst, row->src_bytes, i, dma_eager_read(row->src, row->src_bytes, i));
+        dma_eager_write(row->dst, bytes, i, dma_eager_read(row->src, bytes, i));
     }
 }
 
@@ -109,14 +109,18 @@ DMA_EAGER_FN void dma_eager_run(const dma_eager_args_t *args, dma_eager_thread_t
 {
     const dma_eager_row_t *row = &args->rows[t.row];
 
-    if (args->steps & DMA_EAGER_READY && t.row == 0 && t.first == 0) {
-        dma_eager_store32(args->ready, args->epoch);
+    if (args->steps & DMA_EAGER_SEND) {
+        if (t.row == 0 && t.first == 0) {
+            dma_eager_store32(args->ready, args->epoch);
+        }
+        if (row->out) {
+            dma_eager_send(args, row, t);
+        } else {
+            dma_eager_copy(row, t);
+        }
     }
-    if (row->out) {
-        dma_eager_send(args, row, t);
+    if (args->steps & DMA_EAGER_RECV && row->out) {
         dma_eager_recv(args, row, t);
-    } else {
-        dma_eager_copy(row, t);
     }
 }
 

@@ -189,11 +189,13 @@ typedef struct dma_gpu_runtime {
     void (*stream_forget)(dma_gpu_stream_t *stream);
 
     /*
-     * The kernel of eager starts (gpu/eager.h); scope [both may be NULL]. `eager_prepare` loads it. *blocks: of threads, of the
+     * The kernel of eager starts (gpu/eager.h); scope [all may be NULL]. `eager_prepare` loads it. *blocks: of threads, of the
      * largest size, that the device runs at once. DMA_AGAIN: not while a stream waits. DMA_UNSUPPORTED: the device does not run it.
-     * `eager_launch` puts it into a stream, on a device for which it was prepared.
+     * `eager_reaches`: may it access device memory of the application at this address? `eager_launch` puts it into a stream, on a device
+     * for which it was prepared.
      */
     dma_status_t (*eager_prepare)(unsigned *blocks);
+    bool (*eager_reaches)(uint64_t addr);
     dma_status_t (*eager_launch)(dma_gpu_stream_t *stream, const dma_eager_args_t *args, dma_eager_grid_t grid);
 
     /* Events without timing; scope. event_query returns DMA_AGAIN until the event is reached, and DMA_OK for an event

@@ -7,9 +7,10 @@
  *   late      (the first one, for blocks of less than 2000 bytes) the kernel would be loaded while a stream waits
  *   kernels   with a runtime that has no modules
  *   many      more ranks than the kernel serves
+ *   shared    ranks share a device
  *   memory    rank 1 has no scratch memory
  *   sizes     rank 1 allows no eager starts
- *   torn      (the last one) rank 1 ends behind its start, and the other kernels wait for it
+ *   freed     a start by the host waits for nobody on the device
  */
 #include <string.h>
 
@@ -134,6 +135,11 @@ static void many(void)
     refused(reason_eager_ranks);
 }
 
+static void shared(void)
+{
+    refused(reason_eager_shared);
+}
+
 static void memory(void)
 {
     refused(rank == 1 ? reason_eager_memory : reason_eager_peer);
@@ -158,26 +164,32 @@ static void sizes(void)
     MUST(lane_count(calls_eager) == before);
 }
 
-/* Rank 1 has said that it has started, and launches no kernel. */
-static void torn(void)
+/* The others start when rank 0 has come back from a call that waits for streams which wait. */
+static void freed(void)
 {
+    void *memory;
     lane_t lane;
 
     lane_make(&lane);
-    step(&lane, 1);
-    MPI_Barrier(MPI_COMM_WORLD);
-    lane_copy_in(&lane);
-    gpu_must(gpu.synchronize(lane.stream), "synchronize");
-    usleep(rank == 1 ? 0 : 50000);
-    GOOD(MPI_Start(&lane.request));
-    if (rank == 1) {
-        usleep(300000);
-        _exit(0);
+    for (int i = 0; i < 5; i++) {
+        gpu_must(gpu.alloc(&memory, 1000), "memory");
+        lane_copy_in(&lane);
+        gpu_must(gpu.synchronize(lane.stream), "synchronize");
+        if (rank) {
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        GOOD(MPI_Start(&lane.request));
+        if (!rank) {
+            gpu_must(gpu.release(memory), "release");
+            MPI_Barrier(MPI_COMM_WORLD);
+        }
+        GOOD(MPI_Wait(&lane.request, MPI_STATUS_IGNORE));
+        lane_copy_out(&lane);
+        if (rank) {
+            gpu_must(gpu.release(memory), "release");
+        }
     }
-    MUST(MPI_Wait(&lane.request, MPI_STATUS_IGNORE) != MPI_SUCCESS);
-    printf("eager_cases: rank %d goes on\n", rank);
-    fflush(stdout);
-    _exit(0);
+    lane_free(&lane);
 }
 
 /* What only rank 1 has. */
@@ -200,8 +212,8 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"starts", starts}, {"places", places}, {"late", late}, {"kernels", kernels}, {"many", many},
-                 {"memory", memory}, {"sizes", sizes},   {"torn", torn}, {NULL, NULL}};
+    } cases[] = {{"starts", starts}, {"places", places}, {"late", late},   {"kernels", kernels}, {"many", many},
+                 {"shared", shared}, {"memory", memory}, {"sizes", sizes}, {"freed", freed},     {NULL, NULL}};
     int given;
 
     if (argc < 4) {

@@ -71,38 +71,34 @@ typedef struct launched {
     unsigned blocks, rows, threads;
 } launched_t;
 
-/* Some threads, or all; each sends and receives in its turn, or sends only. */
-static void run_threads(const dma_eager_args_t *args, const launched_t *l, bool sends)
+static void run_threads(const dma_eager_args_t *args, const launched_t *l)
 {
     for (uint32_t row = 0; row < l->rows; row++) {
         for (uint32_t i = 0; i < l->blocks * l->threads; i++) {
-            dma_eager_thread_t t = {.first = i, .step = l->blocks * l->threads, .row = row};
-
-            if (!sends) {
-                dma_eager_run(args, t);
-            } else if (args->rows[row].out) {
-                dma_eager_send(args, &args->rows[row], t);
-            }
+            dma_eager_run(args, (dma_eager_thread_t){.first = i, .step = l->blocks * l->threads, .row = row});
         }
     }
 }
 
-/* In place a thread that sends twice would send what it has received: so what is sent first is sent once more, as it was. */
+/* In place, a thread that sends again sends what it has sent before: it has received nothing yet. */
 static void run_eager(fake_work_t *work)
 {
     launched_t *l = work->arg;
+    dma_eager_args_t first = l->args;
+    bool waits = l->args.steps & DMA_EAGER_RECV;
 
     running = work->stream;
-    fake_waiting(work->stream, 1);
+    fake_waiting(work->stream, waits);
+    first.steps &= DMA_EAGER_SEND;
     if (fake_random(2)) {
-        run_threads(&l->args, l, true);
+        run_threads(&first, l);
         fake_dawdle();
     }
-    run_threads(&l->args, l, false);
+    run_threads(&l->args, l);
     for (uint32_t i = 0; l->args.steps & DMA_EAGER_END && i < l->blocks * l->rows; i++) {
         dma_eager_end(&l->args, i);
     }
-    fake_waiting(work->stream, -1);
+    fake_waiting(work->stream, -(int)waits);
     free(l);
 }
 

@@ -33,6 +33,7 @@ typedef struct lane {
     X(reason_eager_waits)                                                                                              \
     X(reason_eager_ranks)                                                                                              \
     X(reason_eager_memory)                                                                                             \
+    X(reason_eager_shared)                                                                                             \
     X(reason_eager_peer)                                                                                               \
     X(reason_in_stream_unprepared)                                                                                     \
     X(reason_in_stream_device)                                                                                         \

@@ -93,11 +93,30 @@ static dma_status_t eager_prepare(unsigned *blocks)
     return status;
 }
 
+/* Memory of another context than the current one may be copied, but a kernel faults there. Without a context: mapped memory, to which
+ * devices have access. */
+static bool eager_reaches(uint64_t addr)
+{
+    struct CUctx_st *its = NULL, *current = NULL;
+    cuda_enum_t name = CUDA_ATTRIBUTE_CONTEXT;
+    void *data = &its;
+
+    return DMA_CUDA_TRY(ctx_get_current, &current) == DMA_OK &&
+           (dma_cuda_get_attributes(1, &name, &data, addr) != CUDA_DONE || !its || its == current);
+}
+
 static dma_status_t eager_launch(dma_gpu_stream_t *handle, const dma_eager_args_t *args, dma_eager_grid_t grid)
 {
     const dma_cuda_stream_t *stream = dma_cuda_stream(handle);
+    struct kernel kernel;
 
-    return launch(&kernels[stream->origin.device], stream->cuda, args, grid);
+    if (dma_gpu_guard_has_lost(&dma_cuda_guard, stream->origin)) {
+        return dma_gpu_guard_error(stream->origin);
+    }
+    pthread_mutex_lock(&kernels_lock);
+    kernel = kernels[stream->origin.device];
+    pthread_mutex_unlock(&kernels_lock);
+    return kernel.function ? launch(&kernel, stream->cuda, args, grid) : DMA_UNSUPPORTED;
 }
 
 void dma_cuda_unload_kernel(int device)
@@ -118,6 +137,7 @@ void dma_cuda_fill_eager(dma_gpu_runtime_t *table)
     if (dma_cuda.device_attribute && dma_cuda.module_load && dma_cuda.module_unload && dma_cuda.module_get_function &&
         dma_cuda.launch) {
         table->eager_prepare = eager_prepare;
+        table->eager_reaches = eager_reaches;
         table->eager_launch = eager_launch;
     }
 }
