@@ -245,7 +245,7 @@ END_TEST
 typedef struct wrong {
     dma_coll_t coll, other;
     size_t elements;
-    bool persistent;
+    unsigned sizes; /* of the blocks of rank 1: those of the others are 5 */
     dma_status_t status;
 } wrong_t;
 
@@ -263,7 +263,7 @@ static void one_is_wrong(rank_t *r)
     leave(r, c);
     spec.coll = r->rank == 1 ? w->other : w->coll;
     spec.elements = r->rank == 1 ? w->elements : 900;
-    spec.sizes = r->rank == 1 && w->coll == w->other ? 77 : 5;
+    spec.sizes = r->rank == 1 ? w->sizes : 5;
     c = call_make(r, &spec);
     status = call_try(r, r->comms[0], c, 2);
     must(r, status == w->status, "%s, not %s", dma_status_name(status), dma_status_name(w->status));
@@ -271,13 +271,19 @@ static void one_is_wrong(rank_t *r)
     leave(r, c);
 }
 
+/* Where a block would end behind the memory for it, the call goes through the host, which notices it too: so there are many. */
 static const wrong_t wrongs[] = {
-    {DMA_ALLGATHER, DMA_ALLGATHER, 901, false, DMA_ERR_TRUNCATE},
-    {DMA_ALLTOALL, DMA_ALLTOALL, 899, false, DMA_ERR_TRUNCATE},
-    {DMA_ALLGATHERV, DMA_ALLGATHERV, 900, false, DMA_ERR_TRUNCATE},
-    {DMA_ALLTOALLV, DMA_ALLTOALLV, 900, false, DMA_ERR_TRUNCATE},
-    {DMA_ALLGATHER, DMA_ALLTOALL, 900, false, DMA_ERR_MISMATCH},
-    {DMA_ALLTOALL, DMA_ALLGATHERV, 900, false, DMA_ERR_MISMATCH},
+    {DMA_ALLGATHER, DMA_ALLGATHER, 901, 5, DMA_ERR_TRUNCATE},
+    {DMA_ALLTOALL, DMA_ALLTOALL, 899, 5, DMA_ERR_TRUNCATE},
+    {DMA_ALLGATHERV, DMA_ALLGATHERV, 900, 77, DMA_ERR_TRUNCATE},
+    {DMA_ALLTOALLV, DMA_ALLTOALLV, 900, 77, DMA_ERR_TRUNCATE},
+    {DMA_ALLTOALLV, DMA_ALLTOALLV, 900, 78, DMA_ERR_TRUNCATE},
+    {DMA_ALLTOALLV, DMA_ALLTOALLV, 900, 79, DMA_ERR_TRUNCATE},
+    {DMA_ALLTOALLV, DMA_ALLTOALLV, 900, 80, DMA_ERR_TRUNCATE},
+    {DMA_ALLTOALLV, DMA_ALLTOALLV, 900, 81, DMA_ERR_TRUNCATE},
+    {DMA_ALLTOALLV, DMA_ALLTOALLV, 900, 82, DMA_ERR_TRUNCATE},
+    {DMA_ALLGATHER, DMA_ALLTOALL, 900, 5, DMA_ERR_MISMATCH},
+    {DMA_ALLTOALL, DMA_ALLGATHERV, 900, 5, DMA_ERR_MISMATCH},
 };
 
 START_TEST(ranks_disagree)
