@@ -396,6 +396,7 @@ static dma_status_t advance_submit(dma_comm_t *comm, dma_task_t *task)
     bool armed = task->device->persistent && dc->run_is_armed;
     uint64_t began = armed ? dc->started_at : dma_trace_begin(comm->trace);
     dma_status_t status = dc->device->engine->start(&task->run);
+
     dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, armed, began, 0);
     if (status == DMA_OK) {
         dma_device_trace_commands(comm, task);

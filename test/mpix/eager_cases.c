@@ -209,11 +209,9 @@ static void set_up_rank_1(const char *name)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } cases[] = {{"starts", starts}, {"places", places}, {"late", late},   {"kernels", kernels}, {"many", many},
-                 {"shared", shared}, {"memory", memory}, {"sizes", sizes}, {"freed", freed},     {NULL, NULL}};
+    static const lane_case_t cases[] = {
+        {"starts", starts}, {"places", places}, {"late", late},   {"kernels", kernels}, {"many", many},
+        {"shared", shared}, {"memory", memory}, {"sizes", sizes}, {"freed", freed},     {NULL, NULL}};
     int given;
 
     if (argc < 4) {
@@ -228,20 +226,7 @@ int main(int argc, char **argv)
     MPI_T_init_thread(given, &given); /* in 4.1 this sets the level of MPI, too */
     lane_open_counters();
     gpu_open(argv[1], rank);
-    for (int k = 3; k < argc; k++) {
-        int i = 0;
-
-        while (cases[i].name && strcmp(cases[i].name, argv[k])) {
-            i++;
-        }
-        MUST(cases[i].name);
-        cases[i].run();
-        MPI_Barrier(MPI_COMM_WORLD);
-        if (rank == 0) {
-            printf("eager_cases: %s is right\n", argv[k]);
-            fflush(stdout);
-        }
-    }
+    lane_run_cases("eager_cases", cases, argv + 3, argc - 3);
     lane_close_counters();
     MPI_T_finalize();
     MPI_Finalize();

@@ -503,12 +503,10 @@ static void left(void)
 
 int main(int argc, char **argv)
 {
-    static const struct {
-        const char *name;
-        void (*run)(void);
-    } cases[] = {{"asleep", asleep},   {"active", active}, {"queues", queues},   {"held", held},       {"freed", freed},
-                 {"broken", broken},   {"dead", dead},     {"timeout", timeout}, {"reasons", reasons}, {"left", left},
-                 {"endless", endless}, {"fresh", fresh},   {NULL, NULL}};
+    static const lane_case_t cases[] = {
+        {"asleep", asleep},   {"active", active}, {"queues", queues},   {"held", held},       {"freed", freed},
+        {"broken", broken},   {"dead", dead},     {"timeout", timeout}, {"reasons", reasons}, {"left", left},
+        {"endless", endless}, {"fresh", fresh},   {NULL, NULL}};
     int given;
 
     if (argc < 4) {
@@ -523,20 +521,7 @@ int main(int argc, char **argv)
     MPI_T_init_thread(given, &given); /* in 4.1 this sets the level of MPI, too */
     lane_open_counters();
     gpu_open(argv[1], rank);
-    for (int k = 3; k < argc; k++) {
-        int i = 0;
-
-        while (cases[i].name && strcmp(cases[i].name, argv[k])) {
-            i++;
-        }
-        MUST(cases[i].name);
-        cases[i].run();
-        MPI_Barrier(MPI_COMM_WORLD);
-        if (rank == 0) {
-            printf("stream_cases: %s is right\n", argv[k]);
-            fflush(stdout);
-        }
-    }
+    lane_run_cases("stream_cases", cases, argv + 3, argc - 3);
     lane_close_counters();
     MPI_T_finalize();
     MPI_Finalize();

@@ -50,6 +50,26 @@ long lane_count(int which)
     return pvar_value(session, handles[which]);
 }
 
+/* ---- cases ---- */
+
+void lane_run_cases(const char *program, const lane_case_t *cases, char *const *names, int n)
+{
+    for (int k = 0; k < n; k++) {
+        int i = 0;
+
+        while (cases[i].name && strcmp(cases[i].name, names[k])) {
+            i++;
+        }
+        MUST(cases[i].name);
+        cases[i].run();
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank == 0) {
+            printf("%s: %s is right\n", program, names[k]);
+            fflush(stdout);
+        }
+    }
+}
+
 /* ---- lanes ---- */
 
 int lane_word(int step, int from, int i)

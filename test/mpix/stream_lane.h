@@ -44,6 +44,14 @@ enum { COUNTERS(COUNTER_INDEX) ALL_COUNTERS };
 
 extern int rank, ranks;
 
+typedef struct lane_case {
+    const char *name;
+    void (*run)(void);
+} lane_case_t;
+
+/* Runs the named cases of a list that ends with NULL, and says of `program` which are right. */
+void lane_run_cases(const char *program, const lane_case_t *cases, char *const *names, int n);
+
 void lane_open_counters(void);
 void lane_close_counters(void);
 long lane_count(int which);
