@@ -135,24 +135,28 @@ for cell in data["cells"]:
         times[side["name"]] = [float(row["avg_us"]) for row in rows if row["mode"] == side["name"] and
                                row["operation"] == cell["operation"] and int(row["bytes"]) == cell["bytes"]]
         assert side["data_right"] is True
-        assert abs(side["us"]["median"] - statistics.median(times[side["name"]])) < 1e-3
+        median = statistics.median(times[side["name"]])
+        # four places in the CSV, six digits in the JSON
+        assert abs(side["us"]["median"] - median) < 1e-4 + 1e-5 * median, (side, median)
         if side["name"] != "dma":
-            ratios = [a / b for a, b in zip(times["dma"], times[side["name"]])]
-            assert abs(side["ratio"]["median"] / statistics.median(ratios) - 1) < 0.01, (side, ratios)
+            pairs = list(zip(times["dma"], times[side["name"]]))
+            low = statistics.median([(a - 1e-4) / (b + 1e-4) for a, b in pairs])
+            high = statistics.median([(a + 1e-4) / max(b - 1e-4, 1e-9) for a, b in pairs])
+            assert 0.9999 * low <= side["ratio"]["median"] <= 1.0001 * high, (side, pairs)
     assert list(times) == ["dma", "stock", "nothing"]
 END
 }
 
-# Columns: operation, size, our time with its 5th and 95th percentile, and for each rival its time, the ratio, and the
-# percentiles of the ratio.
+# The least time of seven passes, which a busy machine does not change.
 true_times() {
-    job 2 "$bench" -m 8 -i 200 -p 3 -r bare,nothing -V allgather >"$work/out" || return 1
-    cat "$work/out"
-    table "$work/out" | awk '!($10 < $3 && $10 < $6 && $11 > 1) { exit 1 }'
+    job 2 "$bench" -m 8 -i 200 -p 7 -r bare,nothing -V --csv "$work/true.csv" allgather >"$work/out" || return 1
+    cat "$work/out" "$work/true.csv"
+    awk -F, 'NR > 1 && (!($7 in least) || $8 + 0 < least[$7]) { least[$7] = $8 + 0 }
+        END { exit !(least["nothing"] < least["dma"] && least["nothing"] < least["bare"]) }' "$work/true.csv"
 }
 
-# slow CALL: average milliseconds of the slowest rank's calls if call number CALL of rank 1 takes 300 ms more. The first call
-# warms up, and three are timed.
+# slow CALL: average milliseconds of the slowest rank's calls if call number CALL of rank 1 takes 3 s more. The first call warms
+# up, and three are timed.
 slow() {
     DMA_BREAK=slow:1:$1 job 2 -x DMA_BREAK -x LD_PRELOAD="$build/test/mpi/libbreak_shim.so" "$bench" -m 64 -i 3 -x 1 -p 1 -r none -V -f \
         allgather 2>/dev/null | awk '/^64/ { printf "%d\n", $4 / 1000 }'
@@ -163,7 +167,7 @@ timed_calls() {
     local first second
     first=$(slow 1) second=$(slow 2)
     echo "slow in the first call: $first ms, in the second: $second ms"
-    [ "$first" -lt 60 ] && [ "$second" -ge 100 ] && [ "$second" -lt 200 ]
+    [ "$first" -lt 600 ] && [ "$second" -ge 1000 ] && [ "$second" -lt 2000 ]
 }
 
 # The fifth call of a rank is checked.
@@ -251,15 +255,17 @@ energy() {
 mount -t tmpfs none /sys/class && mkdir -p /sys/class/powercap/intel-rapl:0 /sys/class/powercap/intel-rapl:0:0 || exit 9
 cd /sys/class/powercap/intel-rapl:0 || exit 9
 echo 400000000 >max_energy_range_uj
-echo 0 >energy_uj
+mkfifo never || exit 9
+exec 9<>never
+# No process is started and the file is never empty; it runs before others, so that it is seldom late.
 tick() {
-    local now
-    while sleep 0.1; do
-        now=${EPOCHREALTIME/[.,]/}
-        echo $((now * 100 % 400000000)) >new
-        mv new energy_uj
+    renice -n -20 $BASHPID >/dev/null
+    while :; do
+        printf '%09d\n' $((${EPOCHREALTIME/[.,]/} * 100 % 400000000)) 1<>energy_uj
+        read -rt 0.02 -u 9
     done
 }
+echo 000000000 >energy_uj
 tick &
 trap "kill $!" EXIT
 "$@"
@@ -403,7 +409,7 @@ stock_unknown() {
 }
 
 loaded() {
-    job 2 "$bench" -d rocm -m 64 -i 200 -r none -l "$build/test/bench/libfake_load.so" allgather >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+    job 2 "$bench" -d rocm -m 64 -i 2000 -r none -l "$build/test/bench/libfake_load.so" allgather >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
     cat "$work/out"
     awk '/^# Load: [0-9.]* products a second on rank 0/ { right = $3 > 500 && $3 < 1500 } END { exit !right }' "$work/out"
 }
