@@ -506,7 +506,7 @@ void fake_gpu_hold(int device, bool hold)
 {
     pthread_mutex_lock(&fake_machine.lock);
     fake_machine.held[device] = hold;
-    pthread_cond_broadcast(&fake_machine.changed);
+    pthread_cond_signal(&fake_machine.work[device]);
     pthread_mutex_unlock(&fake_machine.lock);
 }
 
@@ -550,6 +550,7 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
     fake_machine.random = options->seed | 1;
     fake_machine.stopping = fake_machine.shut_down = fake_machine.may_stay = false;
     for (intptr_t i = 0; i < options->devices; i++) {
+        pthread_cond_init(&fake_machine.work[i], NULL);
         pthread_create(&fake_machine.device[i], NULL, fake_device_main, (void *)i);
     }
     return &table;
@@ -566,7 +567,9 @@ void fake_gpu_stop(void)
 
     pthread_mutex_lock(&fake_machine.lock);
     fake_machine.stopping = true;
-    pthread_cond_broadcast(&fake_machine.changed);
+    for (int i = 0; i < fake_machine.options.devices; i++) {
+        pthread_cond_signal(&fake_machine.work[i]);
+    }
     pthread_mutex_unlock(&fake_machine.lock);
     for (int i = 0; i < fake_machine.options.devices; i++) {
         pthread_join(fake_machine.device[i], NULL);

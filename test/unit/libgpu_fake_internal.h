@@ -9,8 +9,9 @@
 typedef struct fake_stream fake_stream_t;
 
 typedef struct fake_machine {
-    pthread_mutex_t lock; /* guards everything, including the streams */
-    pthread_cond_t changed;
+    pthread_mutex_t lock;                      /* guards everything, including the streams */
+    pthread_cond_t changed;                    /* work was done */
+    pthread_cond_t work[FAKE_GPU_MAX_DEVICES]; /* a device has more work, is held no more, or shall stop */
     fake_gpu_options_t options;
     uint64_t random;
     bool stopping, shut_down, may_stay;

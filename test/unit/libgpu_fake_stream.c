@@ -175,7 +175,7 @@ void *fake_device_main(void *arg)
             snooze(20);
             pthread_mutex_lock(&fake_machine.lock);
         } else {
-            pthread_cond_wait(&fake_machine.changed, &fake_machine.lock);
+            pthread_cond_wait(&fake_machine.work[device], &fake_machine.lock);
         }
     }
     pthread_mutex_unlock(&fake_machine.lock);
@@ -226,7 +226,7 @@ static dma_status_t submit(const char *function, dma_gpu_stream_t *stream, const
     }
     *of(stream)->last = made;
     of(stream)->last = &made->next;
-    pthread_cond_broadcast(&fake_machine.changed);
+    pthread_cond_signal(&fake_machine.work[of(stream)->device]);
     pthread_mutex_unlock(&fake_machine.lock);
     return DMA_OK;
 }

@@ -32,11 +32,26 @@ static ptrdiff_t where(const strips_t *t, size_t size, size_t i, size_t *left)
     abort();
 }
 
-ptrdiff_t strips_where(const strips_t *t, size_t size, size_t i)
+void strips_put(const strips_t *t, size_t size, char *memory, const char *packed, size_t bytes)
 {
     size_t left;
 
-    return where(t, size, i, &left);
+    for (size_t i = 0; i < bytes; i += left) {
+        ptrdiff_t at = where(t, size, i, &left);
+
+        memcpy(memory + at, packed + i, left);
+    }
+}
+
+void strips_mark(const strips_t *t, size_t size, uint8_t *memory, size_t bytes)
+{
+    size_t left;
+
+    for (size_t i = 0; i < bytes; i += left) {
+        ptrdiff_t at = where(t, size, i, &left);
+
+        memset(memory + at, 1, left);
+    }
 }
 
 static dma_status_t pack(const void *buf, size_t count, void *type, void *packed, size_t bytes)
@@ -53,13 +68,9 @@ static dma_status_t pack(const void *buf, size_t count, void *type, void *packed
 
 static dma_status_t unpack(void *buf, size_t count, void *type, const void *packed, size_t bytes)
 {
-    size_t size = strips_size(type), left;
+    size_t size = strips_size(type);
 
-    for (size_t i = 0; i < count * size; i += left) {
-        ptrdiff_t at = where(type, size, i, &left);
-
-        memcpy((char *)buf + at, (const char *)packed + i, left);
-    }
+    strips_put(type, size, buf, packed, count * size);
     return bytes == count * size ? DMA_OK : DMA_ERR_ARG;
 }
 

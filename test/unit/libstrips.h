@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "dma/host.h"
 
@@ -19,8 +20,10 @@ typedef struct strips {
 
 /* Bytes of data in an element. */
 size_t strips_size(const strips_t *t);
-/* The place of byte `i` of packed elements of `size` bytes, as an offset from the address of the first element. */
-ptrdiff_t strips_where(const strips_t *t, size_t size, size_t i);
+/* Puts packed data, whole elements of `size` bytes, where the elements at `memory` have theirs. */
+void strips_put(const strips_t *t, size_t size, char *memory, const char *packed, size_t bytes);
+/* Sets those bytes to 1. */
+void strips_mark(const strips_t *t, size_t size, uint8_t *memory, size_t bytes);
 /* The host services of threads, with datatypes of this kind. */
 dma_host_t strips_host(void);
 

@@ -85,11 +85,12 @@ static bool own_kept(const holes_call_t *c)
 static void put(const holes_call_t *c, char *memory, int b, int from, int to)
 {
     uint64_t tag = c->tag * 8 + (dma_coll_gathers(c->call.coll) ? 0 : (uint64_t)to + 1);
+    size_t bytes = (size_t)c->counts[b] * SIZE;
+    char *packed = malloc(bytes + 1);
 
-    for (int i = 0; i < c->counts[b] * SIZE; i++) {
-        memory[ROOM + c->displs[b] * c->type->extent + strips_where(c->type, SIZE, (size_t)i)] =
-            (char)data_byte(tag, from, (uint64_t)i);
-    }
+    data_fill((uint8_t *)packed, tag, from, bytes);
+    strips_put(c->type, SIZE, memory + ROOM + c->displs[b] * c->type->extent, packed, bytes);
+    free(packed);
 }
 
 static void place_recv(rank_t *r, holes_call_t *c, uint64_t number)
@@ -118,8 +119,9 @@ static void place_recv(rank_t *r, holes_call_t *c, uint64_t number)
     memset(c->received, 0, sizeof(c->received));
     memset(c->written, 0, sizeof(c->written));
     for (int b = 0; b < c->n; b++) {
-        for (int i = 0; !(own_kept(c) && b == c->rank) && i < c->counts[b] * SIZE; i++) {
-            c->received[ROOM + c->displs[b] * c->type->extent + strips_where(c->type, SIZE, (size_t)i)] = 1;
+        if (!(own_kept(c) && b == c->rank)) {
+            strips_mark(c->type, SIZE, c->received + ROOM + c->displs[b] * c->type->extent,
+                        (size_t)c->counts[b] * SIZE);
         }
         if (c->call.in_place && (!own_kept(c) || b == c->rank)) {
             put(c, c->memory, b, c->rank, b);
@@ -303,9 +305,7 @@ static void unpack_many(rank_t *r, const strips_t *t, size_t element, size_t cou
     r->comms[0]->host = &host;
     side.runtime = r->job->runtime;
     data_fill((uint8_t *)from, 1, 0, bytes);
-    for (size_t i = 0; i < bytes; i++) {
-        want[strips_where(t, element, i)] = from[i];
-    }
+    strips_put(t, element, want, from, bytes);
     must(r, dma_device_unpack(r->comms[0], &side, memory, count, from) == DMA_OK, "unpack");
     must(r, !memcmp(want, memory, room), "%zu elements of %zu bytes", count, element);
     free(want);

@@ -108,10 +108,11 @@ static void put(const typed_t *c, char *memory, const strips_t *type, int displ,
 {
     uint64_t tag = c->tag * 8 + (dma_coll_gathers(c->call.coll) ? 0 : (uint64_t)to + 1);
     size_t bytes = (size_t)elements(c, from, to) * SIZE;
+    char *packed = malloc(bytes + 1);
 
-    for (size_t i = 0; i < bytes; i++) {
-        memory[BEFORE + displ * type->extent + strips_where(type, SIZE, i)] = (char)data_byte(tag, from, i);
-    }
+    data_fill((uint8_t *)packed, tag, from, bytes);
+    strips_put(type, SIZE, memory + BEFORE + displ * type->extent, packed, bytes);
+    free(packed);
 }
 
 static dma_side_t side_of(const typed_t *c, char *memory, const strips_t *t, const int *counts, const int *displs,
@@ -150,8 +151,9 @@ static void place_recv(rank_t *r, typed_t *c)
     c->call.recv = side_of(c, c->recv, c->type, c->counts, c->displs, is_v(c));
     memset(c->recv, 0xee, BEFORE + room);
     for (int b = 0; b < r->n; b++) {
-        for (int i = 0; !(kept && b == r->rank) && i < c->counts[b] * SIZE; i++) {
-            c->received[BEFORE + c->displs[b] * c->type->extent + strips_where(c->type, SIZE, (size_t)i)] = 1;
+        if (!(kept && b == r->rank)) {
+            strips_mark(c->type, SIZE, c->received + BEFORE + c->displs[b] * c->type->extent,
+                        (size_t)c->counts[b] * SIZE);
         }
         if (c->call.in_place && (!kept || b == r->rank)) {
             put(c, c->recv, c->type, c->displs[b], r->rank, b);

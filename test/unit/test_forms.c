@@ -81,23 +81,26 @@ static int elements(const item_t *it, int from, int to)
     return (int)draw(it->number, 1000 + which, (uint64_t)it->most + 1);
 }
 
-static uint8_t byte_of(const item_t *it, int from, int to, size_t at)
+/* Bytes `at` and the seven behind it of what `from` sends to `to`. */
+static uint64_t word_of(const item_t *it, int from, int to, size_t at)
 {
     uint64_t pair = (uint64_t)from * MAX_RANKS + (uint64_t)(gathers(it) ? 0 : to);
 
     /* without a period, so that a block overwritten by a later chunk looks wrong */
-    return (uint8_t)(mix((it->number << 20) + (pair << 50) + (at >> 3)) >> (at % 8 * 8));
+    return mix((it->number << 20) + (pair << 50) + (at >> 3));
 }
 
 /* Writes what `from` sends to `to`, as elements of type `type`, from element `displ` of a buffer on. */
 static void put(const item_t *it, uint8_t *buffer, const vector_type_t *type, int displ, int from, int to)
 {
     int count = elements(it, from, to);
+    uint64_t word = 0;
     size_t at = 0;
 
     for (int e = 0; e < count; e++) {
-        for (size_t i = 0; i < type->piece; i++) {
-            buffer[((size_t)displ + (size_t)e) * type->stride + i] = byte_of(it, from, to, at++);
+        for (size_t i = 0; i < type->piece; i++, at++) {
+            word = at % 8 == 0 ? word_of(it, from, to, at) : word >> 8;
+            buffer[((size_t)displ + (size_t)e) * type->stride + i] = (uint8_t)word;
         }
     }
 }
