@@ -92,7 +92,7 @@ ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 400 
 differ() {
     local set=OMPI_MCA_$1 first=$2 second=$3
     shift 3
-    "$here/bed" 2 -t 60 -- mpirun --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 -n 2 --host h0:2 -x "$set=$first" "$@" : \
+    "$here/bed" 2 -t 600 -- mpirun --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 -n 2 --host h0:2 -x "$set=$first" "$@" : \
         -n 2 --host h1:2 -x "$set=$second" "$@"
 }
 # used SERVED PARAMETER FIRST SECOND: all ranks use the value of rank 0, so coll/dma serves MPI_COMM_WORLD, or does not. The data
@@ -120,7 +120,7 @@ ok 'ranks differ: rank 0 has not loaded coll/dma' used 0 coll ^dma dma
 # A rank other than 0 has not loaded coll/dma. The first call begins the set-up.
 lacking() {
     local form=$1 who=$2
-    says 'lacking: .* 0 failed$' "$here/bed" 2 -t 100 -- mpirun --mca pml ob1 --mca coll_dma_net_first_calls 0 -n 4 \
+    says 'lacking: .* 0 failed$' "$here/bed" 2 -t 600 -- mpirun --mca pml ob1 --mca coll_dma_net_first_calls 0 -n 4 \
         --map-by ppr:2:node "$build/test/mpi/lacking" "$who" "$form"
 }
 for form in blocking nonblocking persistent; do
@@ -197,7 +197,7 @@ ok 'net_variant: unknown' says 'coll_dma_net_variant is "nothing", which is not 
 
 # A size near 2^64 once made a plan without messages, and wrong data.
 near_2_64() {
-    "$here/bed" 2 -t 40 -- mpirun -n 4 --map-by ppr:2:node --mca coll dma \
+    "$here/bed" 2 -t 600 -- mpirun -n 4 --map-by ppr:2:node --mca coll dma \
         --mca coll_dma_net_chunk_bytes 18446744073709551000 "$build/examples/allgather_check" >"$work/near" 2>&1
     local status=$?
     cat "$work/near"
@@ -287,7 +287,7 @@ ok 'descriptors: 6 hosts, 2 ranks each' held 6 2
 limited() {
     local limit output
     for limit in 40 46 52 58 64 70 80 160; do
-        output=$("$here/bed" 4 -t 100 -- mpirun -n 16 --map-by ppr:4:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 \
+        output=$("$here/bed" 4 -t 600 -- mpirun -n 16 --map-by ppr:4:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 \
             bash -c "ulimit -n $limit; exec $build/test/bed/descriptors" 2>&1) || {
             echo "limit $limit: $output"
             return 1

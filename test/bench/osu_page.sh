@@ -88,7 +88,7 @@ builds_nccl() {
 osu=tree
 compare() {
     rm -rf result log
-    STUB_LOG=$work/log timeout 120 "$root/examples/osu/compare" "$osu" --mpirun "$work/mpirun" -o result "$@" >out 2>&1
+    STUB_LOG=$work/log timeout 600 "$root/examples/osu/compare" "$osu" --mpirun "$work/mpirun" -o result "$@" >out 2>&1
 }
 
 # The tree has no persistent ones: the status says that not everything was run.
@@ -233,7 +233,7 @@ END
 
 beside_osu() {
     rm -f log
-    STUB_LOG=$work/log timeout 60 "$root/test/bench/beside_osu" tree --mpirun "$work/mpirun" --args '--mca coll ^dma' --bench "$work/bench" -o beside "$@"
+    STUB_LOG=$work/log timeout 600 "$root/test/bench/beside_osu" tree --mpirun "$work/mpirun" --args '--mca coll ^dma' --bench "$work/bench" -o beside "$@"
 }
 
 beside() {
@@ -272,7 +272,7 @@ ok 'nothing is missing' all_run
 ok 'few passes decide nothing' undecided
 ok 'wrong data' says_why wrong 'wrong data, as OSU'
 ok 'a crash' says_why crash 'exit status 3: buffer is not aligned'
-ok 'a hang' says_why hang 'not finished after 2 s' --timeout 2
+ok 'a hang' says_why hang 'not finished after 10 s' --timeout 10
 ok 'OSU without device memory' without_device
 ok 'a communicator that coll/dma has not served' not_served
 ok 'an unknown program is refused' refuses 'no such program: osu_bcast' "$root/examples/osu/compare" tree --only osu_bcast

@@ -244,11 +244,11 @@ param_file() {
 }
 
 not_found() {
-    timeout 60 "$info" --json >"$work/json" && follows "$work/json" &&
+    timeout 600 "$info" --json >"$work/json" && follows "$work/json" &&
         is "not d['open_mpi']['component']['loaded']" "'finds no mca_coll_dma.so' in d['open_mpi']['component']['why']" \
             "d['missing'][0]['cost'] == 'no collective is served'" &&
         mkdir -p "$work/bad" && echo 'not a library' >"$work/bad/mca_coll_dma.so" &&
-        OMPI_MCA_mca_base_component_path=$work/bad timeout 60 "$info" --json >"$work/json" 2>/dev/null &&
+        OMPI_MCA_mca_base_component_path=$work/bad timeout 600 "$info" --json >"$work/json" 2>/dev/null &&
         is "'cannot be loaded' in d['open_mpi']['component']['why']" &&
         with OMPI_MCA_coll=^dma gathers 0 - && is "d['missing'][0]['cost'] == 'no collective is served'" "'excludes' in d['answer']['host_memory']"
 }
@@ -266,7 +266,7 @@ bridge() {
         return 0
     fi
     unshare --net bash -c 'ip link set lo up; ip link add br9 type bridge; ip addr add 10.9.9.1/24 dev br9; ip link set br9 up
-        exec timeout 60 "$0" --build "$1" "$2" --json' "$root/with-build" "$build" "$info" >"$work/json" || return 1
+        exec timeout 600 "$0" --build "$1" "$2" --json' "$root/with-build" "$build" "$info" >"$work/json" || return 1
     is 'not d["ucx"]["usable"] or all(not x["used"] and "bridge" in x["why"] for x in d["ucx"]["devices"] if x["device"] == "br9")'
 }
 
@@ -407,9 +407,9 @@ differ() {
 # shellcheck disable=SC2016
 hosts() {
     local output
-    output=$("$root/test/bed/bed" 1 -t 200 -- true 2>&1)
+    output=$("$root/test/bed/bed" 1 -t 600 -- true 2>&1)
     [ $? != 77 ] || { echo "${output##*$'\n'}" && return 0; }
-    OUT=$build/test/device/info.json INFO=$info timeout 300 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -t 200 -- bash -c \
+    OUT=$build/test/device/info.json INFO=$info timeout 1200 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -t 600 -- bash -c \
         'mpirun -n 4 --map-by ppr:2:node --mca pml ob1 --mca coll dma "$INFO" --json >"$OUT"' || return 1
     cp "$build/test/device/info.json" "$work/json" && rm "$build/test/device/info.json" && follows "$work/json" &&
         is "[(h['name'], h['ranks'], h['first_rank']) for h in d['job']['hosts']] == [('h0', '0 to 1', 0), ('h1', '2 to 3', 2)]" "d['job']['served']"
@@ -419,9 +419,9 @@ hosts() {
 # shellcheck disable=SC2016
 first_calls_differ() {
     local output
-    output=$("$root/test/bed/bed" 1 -t 200 -- true 2>&1)
+    output=$("$root/test/bed/bed" 1 -t 600 -- true 2>&1)
     [ $? != 77 ] || { echo "${output##*$'\n'}" && return 0; }
-    OUT=$build/test/device/info.json INFO=$info timeout 300 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -t 200 -- bash -c \
+    OUT=$build/test/device/info.json INFO=$info timeout 1200 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -t 600 -- bash -c \
         'mpirun --mca pml ob1 --mca coll dma -n 1 --host h0 "$INFO" --json : -n 1 --host h1 -x OMPI_MCA_coll_dma_net_first_calls=3 "$INFO" \
             --json >"$OUT"' || return 1
     cp "$build/test/device/info.json" "$work/json" && rm "$build/test/device/info.json" && follows "$work/json" &&

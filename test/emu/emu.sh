@@ -11,7 +11,7 @@ bin=$build/test/emu
 on() {
     rm -rf "$work/log" "$work/stats"
     mkdir "$work/log" "$work/stats"
-    EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 50 "$root/with-build" --build "$build" "$@"
+    EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 $((50 * patience)) "$root/with-build" --build "$build" "$@"
 }
 
 # clean OPTION... CMD: CMD succeeds, and the log has no violation

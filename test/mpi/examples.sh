@@ -140,7 +140,7 @@ dry_run() {
     machine "$clock" 3400000
     # shellcheck disable=SC2016 # for the inner shell
     says 'policy0/scaling_max_freq: 3400000, in long calls 2040000: dry run' unshare -m bash -c 'mount --bind "$1" "$1" &&
-        mount -o remount,bind,ro "$1" && shift && timeout 100 mpirun --oversubscribe --bind-to none -n 2 "$@"' - "$sys" "$build/examples/power" \
+        mount -o remount,bind,ro "$1" && shift && timeout 600 mpirun --oversubscribe --bind-to none -n 2 "$@"' - "$sys" "$build/examples/power" \
         -f "$sys" -s 0.3 -t 1 && [ "$(cat "$clock")" = 3400000 ]
 }
 

@@ -7,7 +7,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/common.sh"
 times=25
 # Limit of a wait in ms. Only what hangs takes so long.
-hang=100000
+hang=300000
 while getopts n: option; do
     case $option in
     n) times=$OPTARG ;;

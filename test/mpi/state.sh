@@ -14,7 +14,7 @@ waiting=$build/test/mpi/waiting
 # Each host has a /tmp of its own.
 work=$(mktemp -d "$build/test/mpi/state.XXXXXX")
 trap '[ -z "${job:-}" ] || kill $job 2>/dev/null; rm -rf "$work"' EXIT
-patience=600 # tenths of a second, for what takes one on an idle machine
+patience=3000 # tenths of a second, for what takes one on an idle machine
 
 # shows PATTERN...: soon the state of `what` has a line for each of them; it is in $work/state
 shows() {
@@ -37,7 +37,7 @@ begin() {
     [ "${3:-}" != child ] || { more=(64 child) && set -- "$1" "$2" "${@:4}"; }
     # Before the job starts, because the loop below must not read what an earlier job wrote.
     true >"$work/out"
-    timeout --kill-after=5 300 mpirun --oversubscribe --bind-to none -n "$1" --mca pml ob1 --mca mpi_yield_when_idle 1 \
+    timeout --kill-after=5 3000 mpirun --oversubscribe --bind-to none -n "$1" --mca pml ob1 --mca mpi_yield_when_idle 1 \
         --mca coll dma --mca coll_dma_warn 0.5 "${@:3}" "$waiting" "$2" "${more[@]}" >"$work/out" 2>"$work/err" &
     job=$!
     what=$job
@@ -170,7 +170,7 @@ nothing_left() {
 three_hosts='mpirun -n 6 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_net_first_calls 1 "$WAITING" "$CALLS" >"$WORK/out" 2>&1 &
     job=$!
     for host in h0 h2; do
-        for ((i = 0; i < 600; i++)); do
+        for ((i = 0; i < 3000; i++)); do
             "$CTL" $host run "$STATE" >"$WORK/$host" 2>&1 || true
             ! grep -q "$SHOWN" "$WORK/$host" || break
             sleep 0.1
@@ -182,10 +182,10 @@ three_hosts='mpirun -n 6 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca 
 # over_hosts CALLS SHOWN: a job on three hosts whose last rank does not enter call CALLS + 1; hosts h0 and h2 show this pattern
 over_hosts() {
     local output
-    output=$("$root/test/bed/bed" 1 -t 200 -- true 2>&1)
+    output=$("$root/test/bed/bed" 1 -t 600 -- true 2>&1)
     [ $? != 77 ] || { echo "${output##*$'\n'}" && return 77; }
     rm -f "$work"/h?
-    CTL="$root/test/bed/bed-ctl" STATE=$state WORK=$work WAITING=$waiting CALLS=$1 SHOWN=$2 "$root/test/bed/bed" 3 -t 200 -- \
+    CTL="$root/test/bed/bed-ctl" STATE=$state WORK=$work WAITING=$waiting CALLS=$1 SHOWN=$2 "$root/test/bed/bed" 3 -t 1000 -- \
         bash -c "$three_hosts" || { cat "$work/out"; return 1; }
     cat "$work"/h?
     grep -qx 'data right' "$work/out" &&

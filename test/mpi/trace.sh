@@ -16,7 +16,7 @@ timed=$build/test/mpi/timed
 # Each host has a /tmp of its own.
 work=$(mktemp -d "$build/test/mpi/trace.XXXXXX")
 trap 'rm -rf "$work"' EXIT
-limit=300
+limit=1000
 
 # job RANKS ARGS...: with a trace in $work/t; its output is in $work/out
 job() {
@@ -211,7 +211,7 @@ slow_engine() {
 slow_link() {
     rm -rf "$work/t"
     # shellcheck disable=SC2016 # for the inner shell
-    "$root/test/bed/bed" 3 -d 200 -t 200 -- bash -c '"$0" h2 loss 100; "$@"' "$root/test/bed/bed-ctl" mpirun -n 6 --map-by ppr:2:node \
+    "$root/test/bed/bed" 3 -d 200 -t 1000 -- bash -c '"$0" h2 loss 100; "$@"' "$root/test/bed/bed-ctl" mpirun -n 6 --map-by ppr:2:node \
         --mca pml ob1 --mca coll dma --mca coll_dma_net_first_calls 0 --mca coll_dma_trace "$work/t" "$timed" 200 20000 >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
     "$trace" --ranks "$work/t" | tee "$work/table" &&
         awk '$2 ~ /^h[0-9]/ { slow[$2] += $12 } END { exit !(slow["h2"] > slow["h0"] && slow["h2"] > slow["h1"]) }' "$work/table"
@@ -219,7 +219,7 @@ slow_link() {
 
 over_hosts() {
     rm -rf "$work/t"
-    "$root/test/bed/bed" 3 -d 200 -t 200 -- mpirun -n 6 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_net_first_calls 0 \
+    "$root/test/bed/bed" 3 -d 200 -t 1000 -- mpirun -n 6 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_net_first_calls 0 \
         --mca coll_dma_trace "$work/t" "$timed" 30 20000 >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
     chrome --ranks 6 --spent "$work/out" --ordered && row '^all-gather +network +cluster_[a-z]+ +6 +20000 +180 ' && adds_up
 }
@@ -282,7 +282,7 @@ if [ -e "$build/test/emu/collective" ]; then
 else
     echo 'not checked: engines, because this machine cannot emulate a node'
 fi
-if output=$("$root/test/bed/bed" 1 -t 200 -- true 2>&1); then
+if output=$("$root/test/bed/bed" 1 -t 600 -- true 2>&1); then
     ok 'a link that loses data' slow_link
     ok 'three hosts' over_hosts
     ok 'three hosts with other clocks' other_clocks

@@ -14,7 +14,7 @@ launch=(mpirun --oversubscribe --bind-to none --mca mpi_yield_when_idle 1 --mca 
 
 # host RANKS ARG...
 host() {
-    timeout --kill-after=5 60 "$root/with-build" --build "$build" "${launch[@]}" -n "$1" "$vectors" "${@:2}"
+    timeout --kill-after=5 600 "$root/with-build" --build "$build" "${launch[@]}" -n "$1" "$vectors" "${@:2}"
 }
 
 # device PERSONA GPUS RANKS [NAME=VALUE]... ARG...: parameters of the component, then arguments. No rule of the node may be
@@ -28,7 +28,7 @@ device() {
     done
     rm -rf "$work/log" "$work/stats"
     mkdir "$work/log" "$work/stats"
-    EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 100 "$root/with-build" --build "$build" \
+    EMU_LOG=$work/log EMU_STATS=$work/stats timeout --kill-after=5 1000 "$root/with-build" --build "$build" \
         --gpus "$gpus" --persona "$persona" "${launch[@]}" "${params[@]}" -n "$ranks" "$vectors" -d "$@" || return 1
     ! grep -r ^violation "$work/log"
 }

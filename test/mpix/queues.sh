@@ -157,7 +157,7 @@ compiles() {
 # Runs without mpirun and without a component.
 advised() {
     local output
-    output=$("$root/with-build" --build "$build" timeout 60 "$build/test/mpix/advised" 2>&1)
+    output=$("$root/with-build" --build "$build" timeout $((60 * patience)) "$build/test/mpix/advised" 2>&1)
     echo "$output"
     grep -q '^advised: .* 0 wrong$' <<<"$output"
 }
@@ -167,7 +167,7 @@ documented() {
     while read -r row; do
         grep -xF "$row" "$root/docs/user/queues.md" || { echo "docs/user/queues.md lacks: $row"; return 1; }
         rows=$((rows + 1))
-    done < <("$root/with-build" --build "$build" timeout 60 "$build/test/mpix/advised" table)
+    done < <("$root/with-build" --build "$build" timeout $((60 * patience)) "$build/test/mpix/advised" table)
     [ $rows = 5 ]
 }
 

@@ -39,7 +39,7 @@ as_told() {
 # If the text says that nothing need be set, nothing is set. If it says that something must be set, it does not work without.
 needed() {
     local output
-    output=$(timeout 60 mpirun --oversubscribe -n 2 --mca coll_dma_verbose 1 "$build/examples/allgather_check" 2>&1)
+    output=$(timeout 600 mpirun --oversubscribe -n 2 --mca coll_dma_verbose 1 "$build/examples/allgather_check" 2>&1)
     echo "$output"
     if grep -q '/env\.sh$' "$log"; then
         ! grep -q 'coll/dma: communicator' <<<"$output"

@@ -19,7 +19,7 @@ export OMPI_MCA_coll_dma_verbose=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_RO
 
 works_without() {
     local output
-    output=$(timeout 60 mpirun --oversubscribe --bind-to none -n 2 "$@" "$build/examples/allgather_check" 2>&1) ||
+    output=$(timeout 600 mpirun --oversubscribe --bind-to none -n 2 "$@" "$build/examples/allgather_check" 2>&1) ||
         { echo "$output"; return 1; }
     echo "$output"
     grep -q ' 0 wrong' <<<"$output" && ! grep -q 'coll/dma' <<<"$output"
@@ -28,7 +28,7 @@ works_without() {
 # The loader could load it only if it found all the libraries that the component names.
 refused() {
     ldd "$work/mca_coll_dma.so"
-    timeout 60 ompi_info --parsable | grep '^mca:coll:tuned:' >/dev/null && ! timeout 60 ompi_info --parsable | grep '^mca:coll:dma:'
+    timeout 600 ompi_info --parsable | grep '^mca:coll:tuned:' >/dev/null && ! timeout 600 ompi_info --parsable | grep '^mca:coll:dma:'
 }
 
 ok 'ompi_info works without it' refused
