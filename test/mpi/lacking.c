@@ -7,7 +7,7 @@
 #include "../device/pvar.h"
 #include "forms.h"
 
-enum { INTS = 5, FORM_BLOCKING, FORM_NONBLOCKING, FORM_PERSISTENT, PATIENCE = 20 };
+enum { INTS = 5, FORM_BLOCKING, FORM_NONBLOCKING, FORM_PERSISTENT, PATIENCE = 120 };
 
 static int rank, lacking;
 static MPI_T_pvar_session session;

@@ -52,7 +52,7 @@ static void on_alarm(int signal)
     char what[40];
     snprintf(what, sizeof(what), "hangs for %d s", options.watchdog);
     say_where(what);
-    sleep(1); /* the alarms of other ranks are due: let them print as well */
+    sleep(5); /* the alarms of other ranks are due: let them print as well */
     _exit(1);
 }
 

@@ -33,6 +33,7 @@ expect() {
 broken none -n 100
 verdict "sweep with a shim that breaks nothing" $?
 
+# A case takes less than 20 seconds, however busy the machine is.
 fail='sweep: rank 1 FAILED: '
 expect data "${fail}receive buffer: .*data byte .* of block" -n 100
 expect gap "${fail}receive buffer: .*a canary" -n 100
@@ -42,8 +43,8 @@ expect lost "${fail}receive buffer: .*data byte 0 of block" -n 100
 expect order "${fail}receive buffer: .*data byte" -n 100
 expect send:1:7 "${fail}send buffer was written" -n 100
 expect error "${fail}allgather returned MPI_ERR_OTHER" -n 100
-expect hang 'sweep: rank 1 hangs for 5 s; seed 1 case [0-9]+, in the call, call [0-9]+: ' -w 5 -n 100
-expect stolen 'sweep: rank 1 hangs for 5 s; seed 1 case [0-9]+, .*in the user' -w 5 -n 100
+expect hang 'sweep: rank 1 hangs for 20 s; seed 1 case [0-9]+, in the call, call [0-9]+: ' -w 20 -n 100
+expect stolen 'sweep: rank 1 hangs for 20 s; seed 1 case [0-9]+, .*in the user' -w 20 -n 100
 expect over 'sweep: rank 1 crashes \(SIGSEGV\); seed 1 case [0-9]+, in the call, call [0-9]+: ' -n 100
 
 # A failure on one rank only counts once in rank 0's last line, and replaying this case alone shows it again.

@@ -24,14 +24,14 @@ killed() {
     local sleeper=$((100000 + RANDOM)) child status=1
     "$root/tools/series.sh" enter "$1" sleep $sleeper &
     child=$!
-    for ((i = 0; i < 100 && status; i++)); do
+    for ((i = 0; i < 1200 && status; i++)); do
         sleep 0.1
         ! pgrep -fx "sleep $sleeper" >/dev/null || status=0
     done
     grep "build-series-$1" /proc/mounts && status=1
     kill -9 $child
     wait $child 2>/dev/null
-    for ((i = 0; i < 50; i++)); do
+    for ((i = 0; i < 1200; i++)); do
         pgrep -fx "sleep $sleeper" >/dev/null || return $status
         sleep 0.1
     done

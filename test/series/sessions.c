@@ -19,7 +19,7 @@
 
 #if HAVE_SESSIONS
 
-enum { CYCLES = 4, TOO_LONG = 15, DEPTH = 64 };
+enum { CYCLES = 4, TOO_LONG = 60, DEPTH = 64 };
 
 static const char *volatile setting_up;
 
