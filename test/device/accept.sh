@@ -65,10 +65,16 @@ other() {
     accept 2 "$1" 0 "${quick[@]}" && said "$3" && recorded "$2" && silent
 }
 
-# fails GPUS STATUS RESULTS PATTERN...: the record and the output if something goes wrong
-fails() {
+# fails_within SECONDS GPUS STATUS RESULTS PATTERN...
+fails_within() {
     rm -f "$record"
-    accept "$1" mi300x "$2" --provider kfd --seconds $limit --packets-only && said "${@:4}" && recorded "$3"
+    accept "$2" mi300x "$3" --provider kfd --seconds "$1" --packets-only && said "${@:5}" && recorded "$4"
+}
+
+# fails GPUS STATUS RESULTS PATTERN...: the record and the output if something goes wrong. On a busy machine a GPU that works
+# may take longer than $limit, too. Then it gets more time.
+fails() {
+    fails_within $limit "$@" || fails_within 30 "$@"
 }
 
 # Nothing is known about a GPU that gives no queue, so nothing is recorded.
@@ -77,8 +83,9 @@ without_queues() {
     accept 1 mi300x 1 "${quick[@]}" && said '^queues .*kfd: no queue is free on the engine' 'works on no GPU' && [ -z "$(results)" ]
 }
 
-# The kernel reports a reset while the packets are tried. Then a check fails, even if the data are right.
-kernel_speaks() {
+# kernel_speaks_beside DELAY: packets begin up to DELAY us late
+kernel_speaks_beside() {
+    local -x EMU_DELAY_US=$1
     rm -f "$record" "$work/report"
     {
         until grep -q '^strides' "$work/report" 2>/dev/null; do sleep 0.01; done
@@ -89,6 +96,12 @@ kernel_speaks() {
     wait
     [ $status = 0 ] && said 'FAILED: kernel: amdgpu 0000:0c:00.0: amdgpu: GPU reset begin!' 'after that .*ok' &&
         [ "$(grep -c FAILED "$work/said")" = 1 ] && grep -q 'failed: kernel: amdgpu' "$record"
+}
+
+# The kernel reports a reset while the packets are tried. Then a check fails, even if the data are right. On a busy machine
+# the report may come behind the last check. Then there are slower ones.
+kernel_speaks() {
+    kernel_speaks_beside 0 || kernel_speaks_beside 20000 || kernel_speaks_beside 500000
 }
 
 # If the node goes down with a packet, the record says with which.
@@ -216,8 +229,9 @@ job_goes_down() {
 
 job_hangs() {
     # shellcheck disable=SC2016 # for the script
-    local jobs=("${jobs[@]}" --job-seconds 15)
-    wrapped 'case " $* " in *" pcpy "*) sleep 1000 ;; esac' 1 "${all/copy:proven/copy:failed}" \
+    local jobs=("${jobs[@]}" --job-seconds 20)
+    wrapped 'case " $* " in *" pcpy "*) sleep 1000 ;; esac
+        exec '"$work/said-by-jobs"' "$@"' 1 "${all/copy:proven/copy:failed}" \
         '^pcpy +2 ranks, kfd: FAILED: hangs'
 }
 
@@ -265,10 +279,10 @@ two_records() {
         'device . is served by the engine sdma: queues from kfd, on engines by number, waits by the CPU$' && silent
 }
 
-# The packet that hangs is in no queue. Otherwise the job would end after half a second with an error.
+# The packet that hangs is in no queue. Otherwise the job would end after a minute with an error.
 hangs_here() {
     fails 2 1 "${all/swap:proven/swap:failed}" '^swap +GPU 0, kfd: FAILED: hangs' &&
-        uses 'rect broadcast poll cond-exe ' "$record" 'swap is not used: it failed: hangs' --mca coll_dma_timeout 0.5 "$collective"
+        uses 'rect broadcast poll cond-exe ' "$record" 'swap is not used: it failed: hangs' --mca coll_dma_timeout 60 "$collective"
 }
 
 ! stands_at thunk || ok 'all GPUs, all providers' with EMU_ROCR_MINOR=31 whole

@@ -38,7 +38,7 @@ losing() {
         --mca coll_dma_armed_seconds 100 "${@:5}" "$work/completions" "$1" "$2" >"$work/out" 2>&1 || status=$?
     cat "$work/out"
     echo "status $status, EMU_LOSE=$3 EMU_SEED=$4"
-    for _ in {1..100}; do # mpirun may end before the last of its children
+    for _ in {1..1200}; do # mpirun may end before the last of its children
         [ -n "$(left_over)" ] || break
         sleep 0.1
     done
@@ -60,6 +60,7 @@ recovers() {
 
 # fails_once RULES: exactly one communicator fails, on all ranks, for this reason. The next one goes through the host
 fails_once() {
+    local timeout=20 # seconds in which a busy machine does not stand still
     losing either 4 "$1" 1 && grep -q 'done, 4 rounds, 1 errors' "$work/out" &&
         grep -Eq "the engine sdma of .* has failed: $2" "$work/out" &&
         [ "$(grep -c 'another rank of .* has failed' "$work/out")" = 3 ] &&

@@ -26,7 +26,7 @@ lose() {
     done
     job 90 4 mi300x 4 "$@" "$work/lose" "$mode" || status=$?
     [ $((SECONDS - start)) -lt $((90 * patience)) ] || return 98
-    for _ in {1..600}; do # mpirun may end before the last of its children
+    for _ in {1..1200}; do # mpirun may end before the last of its children
         [ "$(left_over)" != "$before" ] || break
         sleep 0.1
     done
