@@ -116,12 +116,24 @@ no_folder() {
     grep 'nothing is traced: mkdir in .*/no/where: No such file' "$work/out" && grep -q '^rank 1 spent' "$work/out"
 }
 
-# One rank is late in every tenth call, which means over all calls hide.
-late_rank() {
-    job 4 "$timed" 200 4096 late 30 || { cat "$work/out"; return 1; }
+# late_rank_of CALLS MS: rank 1 is late in every tenth call, for so long
+late_rank_of() {
+    job 4 "$timed" "$1" 4096 late "$2" || { cat "$work/out"; return 1; }
     "$trace" --ranks "$work/t" | tee "$work/table" &&
         awk '$2 != "host" && NF == 9 && $4 ~ /^[0-9]/ { ranks++; late[$1] = $5; waited[$1] = $6 }
             END { for (r in late) if (r != 1 && (late[r] >= late[1] || waited[r] >= waited[1])) exit 1; exit !(ranks == 4 && waited[1] > 400) }' "$work/table"
+}
+
+# One rank is late in every tenth call, which means over all calls hide. On a busy machine others are late for as long. Then
+# it is late for longer than a busy machine makes anybody.
+late_rank() {
+    local try
+    late_rank_of 200 30 && return
+    for try in 1 2 3; do
+        echo "once more, $try"
+        late_rank_of 40 2000 && return
+    done
+    return 1
 }
 
 json() {
