@@ -361,7 +361,7 @@ static void timeout(void)
     lane_step(&lane);
     GOOD(MPIX_Queue_wait(lane.queue));
     if (rank == 0) {
-        sleep(3);
+        sleep(12);
     }
     for (int i = 0; i < 5 && rank; i++) {
         lane_step(&lane);
@@ -372,16 +372,24 @@ static void timeout(void)
     leave_lane(&lane);
 }
 
-/* The last rank ends, behind a first step of all. */
+/* A first step of all. Then the last rank ends, when the others have said that it may. */
 static void make_lane_and_lose_a_rank(lane_t *lane)
 {
     lane_make(lane);
     lane_step(lane);
     GOOD(MPIX_Queue_wait(lane->queue));
     if (rank == ranks - 1) {
+        for (int r = 0; r < ranks - 1; r++) {
+            MPI_Recv(NULL, 0, MPI_BYTE, r, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        }
         usleep(100000);
         _exit(0);
     }
+}
+
+static void let_the_last_rank_end(void)
+{
+    MPI_Send(NULL, 0, MPI_BYTE, ranks - 1, 0, MPI_COMM_WORLD);
 }
 
 /* MPI_Finalize would wait for the rank that has ended. */
@@ -401,6 +409,7 @@ static void dead(void)
     for (int i = 0; i < 5; i++) {
         lane_step(&lane);
     }
+    let_the_last_rank_end();
     must_fail(&lane);
     go_on();
 }
@@ -415,6 +424,10 @@ static void endless(void)
     for (; started < 100000 && code == MPI_SUCCESS; started++) {
         code = MPIX_Enqueue_start(lane.queue, &lane.request);
         code = code == MPI_SUCCESS ? MPIX_Enqueue_waitall(lane.queue) : code;
+        if (started == 1) {
+            MUST(code == MPI_SUCCESS);
+            let_the_last_rank_end();
+        }
     }
     MUST(code != MPI_SUCCESS && started > 1);
     MUST(MPI_Request_free(&lane.request) == MPI_ERR_REQUEST);
