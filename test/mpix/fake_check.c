@@ -158,7 +158,7 @@ typedef struct attempt {
     cuda_error_t (*call)(struct attempt *attempt);
     cuda_addr_t memory;
     struct CUstream_st *stream, *waits;
-    int done;
+    int done, thread;
 } attempt_t;
 
 static cuda_error_t try_free(attempt_t *a)
@@ -230,8 +230,10 @@ static cuda_error_t try_synchronize(attempt_t *a)
 static void *attempt_main(void *arg)
 {
     attempt_t *a = arg;
-    cuda_error_t error = (cu.cuCtxSetCurrent(context), a->call(a));
+    cuda_error_t error = cu.cuCtxSetCurrent(context);
 
+    __atomic_store_n(&a->thread, gettid(), __ATOMIC_RELEASE);
+    error = a->call(a);
     __atomic_store_n(&a->done, error ? -1 : 1, __ATOMIC_RELEASE);
     return NULL;
 }
@@ -242,6 +244,33 @@ static bool is_done(const attempt_t *a, bool wait)
         usleep(1000);
     }
     return __atomic_load_n(&a->done, __ATOMIC_ACQUIRE) == 1;
+}
+
+/* The call has returned, or its thread sleeps in it: a busy machine lets threads run late. */
+static bool is_settled(const attempt_t *a)
+{
+    int thread = __atomic_load_n(&a->thread, __ATOMIC_ACQUIRE);
+    char path[64], state = 'R';
+    FILE *file;
+
+    if (!thread || __atomic_load_n(&a->done, __ATOMIC_ACQUIRE)) {
+        return thread != 0;
+    }
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", thread);
+    file = fopen(path, "r");
+    if (file) {
+        (void)!fscanf(file, "%*d %*s %c", &state);
+        fclose(file);
+    }
+    return state == 'S';
+}
+
+static void wait_until_settled(const attempt_t *a)
+{
+    usleep(BLOCKED_US);
+    for (int i = 0; i < PATIENCE && !is_settled(a); i++) {
+        usleep(1000);
+    }
 }
 
 /* A stream waits. One thread makes the call, and then another copies in another stream. Which of them return while the stream
@@ -266,7 +295,7 @@ static void while_waiting(cuda_error_t (*call)(attempt_t *attempt), cuda_addr_t 
     usleep(BLOCKED_US / 5);
     for (int i = 0; i < 2; i++) {
         pthread_create(&threads[i], NULL, attempt_main, &attempts[i]);
-        usleep(BLOCKED_US);
+        wait_until_settled(&attempts[i]);
     }
     CHECK(is_done(&attempts[0], returns) == returns);
     CHECK(is_done(&attempts[1], copies) == copies);
