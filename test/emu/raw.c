@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE = 20, MAX_NODES = 16, PAGE = 4096, READ = 64, DOORBELLS = 8192, KFD_BY_ENGINE = 4 };
+enum { PATIENCE = 120, MAX_NODES = 16, PAGE = 4096, READ = 64, DOORBELLS = 8192, KFD_BY_ENGINE = 4 };
 
 /* The argument of the kernel's call for a queue, from version 1.17 of the interface on. */
 struct kfd_create {
