@@ -16,11 +16,13 @@ enum { BYTES = 100, SECONDS = 1 };
 static dma_host_t host;
 static int absent; /* what the host says; -1: none */
 static _Atomic int asked, cancelled;
+static _Thread_local int asked_here, progressed; /* by this rank */
 
 static int find_absent(void *comm)
 {
     (void)comm;
     asked++;
+    asked_here++;
     return absent;
 }
 
@@ -30,9 +32,16 @@ static void cancel(void *comm, void **req)
     cancelled += !*req;
 }
 
+static void progress(void)
+{
+    progressed++;
+    threads_host.progress();
+}
+
 static void begin(int who)
 {
     host = threads_host;
+    host.progress = progress;
     host.find_absent = find_absent;
     host.cancel = cancel;
     absent = who;
@@ -79,6 +88,15 @@ START_TEST(all_others_leave)
 }
 END_TEST
 
+/* Prepares a communicator. On a busy machine that may take long enough for a look. */
+static void prepare_without_need(rank_t *r)
+{
+    double began = dma_now();
+
+    threads_prepare(r, r->comms[0]);
+    must(r, asked_here == 0 || (asked_here == 1 && dma_now() - began >= SECONDS), "looked %d times", asked_here);
+}
+
 static void late(rank_t *r)
 {
     uint8_t send[BYTES] = {0}, recv[4 * BYTES];
@@ -87,8 +105,11 @@ static void late(rank_t *r)
     r->comms[0]->host = &host;
     if (r->rank == 2) {
         usleep(2500000);
+        prepare_without_need(r);
+    } else {
+        threads_prepare(r, r->comms[0]);
+        must(r, asked_here == 1, "looked %d times", asked_here);
     }
-    threads_prepare(r, r->comms[0]);
     must(r, !dma_comm_is_left(r->comms[0]), "left");
     must(r, data_allgather(r->comms[0], &from, &to) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
     dma_comm_leave(r->comms[0], 2); /* too late */
@@ -103,23 +124,21 @@ START_TEST(late_ranks_are_waited_for)
     begin(-1);
     threads_run(&job);
     ck_assert_uint_eq(reasons_count(DMA_REASON_rank_not_loaded), 0);
-    ck_assert_int_eq(asked, 3);
 }
 END_TEST
 
 static void quick(rank_t *r)
 {
     r->comms[0]->host = &host;
-    threads_prepare(r, r->comms[0]);
+    prepare_without_need(r);
 }
 
 START_TEST(a_set_up_does_not_look)
 {
     job_t job = threads_job(4, quick);
 
-    begin(1);
+    begin(-1);
     threads_run(&job);
-    ck_assert_int_eq(asked, 0);
 }
 END_TEST
 
@@ -130,23 +149,23 @@ static void known_before(rank_t *r)
     dma_call_t call = {.coll = DMA_ALLGATHER, .send = from, .recv = to};
 
     if (r->rank != absent) {
+        r->comms[0]->host = &host;
         dma_comm_leave(r->comms[0], absent);
         must_be_left(r, r->comms[0]);
         must(r, !dma_comm_begin_first(r->comms[0], &call), "a first call");
         must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "%s", dma_comm_reason(r->comms[0]));
+        must(r, progressed == 0, "it waits");
     }
 }
 
 START_TEST(nobody_waits_for_what_is_known)
 {
     job_t job = threads_job(3, known_before);
-    double began = dma_now();
 
     begin(1);
     threads_run(&job);
     ck_assert_uint_eq(reasons_count(DMA_REASON_rank_not_loaded), 2);
     ck_assert_int_eq(asked, 0);
-    ck_assert(dma_now() - began < SECONDS);
 }
 END_TEST
 

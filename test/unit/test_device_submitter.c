@@ -29,7 +29,7 @@ void __wrap_dma_bell_wake(dma_bell_t *bell)
 }
 
 #define LONG_US 120000000 /* nothing that works takes so long, even on a busy machine */
-#define SOME_US 300000   /* time enough for what must not happen */
+#define SOME_US 300000    /* time enough for what must not happen */
 
 static const call_spec_t gather = {.coll = DMA_ALLGATHER, .elements = 900, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
 

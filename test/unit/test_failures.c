@@ -332,6 +332,7 @@ static void waits_for_room(rank_t *r)
 
     threads_prepare(r, r->comms[0]);
     r->proc->params.warn = 0.05; /* not earlier: a set-up may be late as well */
+    r->proc->params.entry_timeout = 0.15;
     for (int i = 0; r->rank == 1 && i < N; i++) {
         dma_side_t to = data_buffer(recv[i], 16);
         must(r, data_iallgather(r->comms[0], &from, &to, &tasks[i]) == DMA_OK, "posted");
@@ -358,7 +359,6 @@ START_TEST(late_line_never_names_the_waiting_rank)
 
     job.params.ring_depth = 4;
     job.params.warn = 0;
-    job.params.entry_timeout = 0.15;
     threads_run(&job);
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "rank 0 has waited"));
     ck_assert_ptr_nonnull(strstr(reports_first("late"), "for rank 1, which has not entered it"));

@@ -15,7 +15,7 @@
 #include "libthunk.h"
 #include "libunit.h"
 
-#define STUCK_SECONDS 0.4
+#define STUCK_SECONDS 2 /* an engine that works does not stand still for so long, even on a busy machine */
 
 static const dma_gpu_engine_t *const sdma_only[] = {&dma_gpu_engine_sdma, NULL};
 static dma_topo_t *machine;

@@ -125,7 +125,7 @@ static int end_of(bool told, bool unwatched)
     if (child == 0) {
         static gpu_t a = {.works = true};
 
-        watch(&a, 1, 0.2);
+        watch(&a, 1, 2); /* seconds in which a busy machine tells it */
         if (fault_of(1, 0x1000, 1) != DMA_ROCR_SUCCESS) {
             _exit(3);
         }
@@ -135,7 +135,7 @@ static int end_of(bool told, bool unwatched)
         if (unwatched) {
             dma_fault_unwatch(&a.fault);
         }
-        sleep(told || unwatched ? 3 : 60);
+        sleep(told || unwatched ? 5 : 60);
         _exit(0);
     }
     ck_assert_int_gt(child, 0);

@@ -160,7 +160,7 @@ START_TEST(waits_for_the_next_run)
     _Atomic uint32_t *line;
     const char *reason;
     uint64_t bytes, before;
-    double until;
+    double until, began;
 
     begin();
     s.run.epoch = 20;
@@ -184,13 +184,15 @@ START_TEST(waits_for_the_next_run)
     atomic_store(line, 20);
     engine->end(s.binding);
     s.run.epoch++;
+    began = dma_now();
     ck_assert_int_eq(engine->start(&s.run), DMA_OK);
     thunk_hold(true);
     stage_release(&s);
     ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
     usleep(1000);
     ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
-    ck_assert_uint_eq(binding()->armed_queues[1]->ring.count.nudges, before);
+    /* a busy machine may let this thread stand still for longer than a queue may */
+    ck_assert(binding()->armed_queues[1]->ring.count.nudges == before || dma_now() - began > STUCK / 4);
     thunk_hold(false);
     stage_wait(&s);
     end();
