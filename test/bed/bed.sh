@@ -165,12 +165,13 @@ dma_on_host() {
 # shellcheck disable=SC2016
 off='$CTL h1 run "$FLOW" sink 5001 &
     await $CTL h1 run grep -q ":1389 " /proc/net/tcp
-    $CTL h0 run "$FLOW" send 10.77.0.2 5001 20 &
-    await $CTL h1 run ss -Htn state established
+    $CTL h0 run "$FLOW" send 10.77.0.2 5001 600 &
+    connected() { $CTL h0 run ss -Htn state established dst 10.77.0.2 | grep 5001; }
+    await connected
     $CTL h1 off
     sleep 1
     ! $CTL h1 run true
-    $CTL h0 run ss -Htn state established dst 10.77.0.2 | grep 5001'
+    connected'
 # Other hosts wait for a host that is stopped for a second.
 # shellcheck disable=SC2016
 stopped='mpirun -n 4 --map-by ppr:2:node --mca coll dma $LOOP -s 600 >$WORK/stopped &

@@ -12,7 +12,7 @@
 #     returned  on how many ranks an MPI call returned an error; `said` is the first error
 #     slowest   longest call that succeeded, in seconds, among those longer than 0.2
 #     data      right: the loop was completed and every byte was checked; WRONG; none: the loop was not completed
-#     left      processes of the job one second after the end of mpirun, on hosts that are alive
+#     left      processes of the job that have not ended a minute after mpirun, on hosts that are alive
 #
 # The faults; those with * last FAULT_SECONDS (3):
 #
@@ -92,6 +92,16 @@ now_ms() {
 # of_rank RANK FIELD: prints the host (FIELD 4) or the process number (6) of a rank, from its output
 of_rank() {
     awk -v rank="$1" -v field="$2" '$1 == "rank" && $2 == rank && $3 == "host" { print $field; exit }' "$log"
+}
+
+# end_behind PID...: ends the loop 4 seconds after the ends of these processes, so that it is as long on a busy machine
+end_behind() {
+    local pid
+    for pid; do
+        while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done
+    done
+    sleep 4
+    kill -USR1 $mpirun
 }
 
 # later SECONDS CMD...: runs CMD after SECONDS, in the background
@@ -182,8 +192,12 @@ report() {
     ! grep -q 'WRONG DATA' "$log" || data=WRONG
     said=$(sed -nE 's/^rank [0-9]+ call [0-9]+ (returned .*)$/\1/p' "$log" | sed -n 1p)
     if [ "$ended" = yes ]; then
-        sleep 1
-        left=$(left)
+        local i
+        for ((i = 0; i < 60; i++)); do
+            sleep 1
+            left=$(left)
+            [ "$left" != 0 ] || break
+        done
     fi
     printf '%s ended=%s status=%s after=%d.%d returned=%d/%d slowest=%s data=%s left=%s%s\n' "$fault" "$ended" "$status" \
         $((after / 1000)) $((after % 1000 / 100)) "$returned" "$ranks" "$slowest" "$data" \
@@ -192,14 +206,14 @@ report() {
 
 # inside FAULT MPIRUN-ARGS...: in a bed: runs the job, injects the fault, prints the line
 inside() {
-    local fault=$1 mpirun begin after status=0 limit=() grace=3
+    local fault=$1 mpirun begin after status=0 limit=() grace=3 behind
     shift
     prepare "$fault"
     [ "$fault" != oneway ] || grace=15 # the other hosts notice the fault later
     # shellcheck disable=SC2016
     [ "$fault" != files ] || limit=(bash -c 'ulimit -n 32; exec "$@"' limited)
     mpirun -n "$ranks" --map-by "ppr:$per:node" "$@" "${limit[@]}" "$DMA_BED_BUILD/test/bed/coll_loop" -b "$bytes" \
-        -s $((seconds + 5)) -g $grace >"$log" 2>&1 </dev/null &
+        -s 600 -g $grace >"$log" 2>&1 </dev/null &
     mpirun=$!
     begin=$(now_ms)
     until grep -q '^looping$' "$log"; do
@@ -222,6 +236,13 @@ inside() {
         echo "$fault: could not be made: $(tail -n 1 "$log.fault")" >&2
         exit 1
     fi
+    case $fault in
+    down | oneway | cut | kill | setup | host | off) ;; # these end the job
+    *)
+        mapfile -t behind < <(jobs -p | grep -vx $mpirun)
+        end_behind "${behind[@]}" &
+        ;;
+    esac
     while kill -0 $mpirun 2>/dev/null; do
         after=$(($(now_ms) - begin))
         if [ $after -gt $((patience * 1000)) ]; then

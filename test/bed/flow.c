@@ -6,8 +6,8 @@
  *     flow send ADDRESS PORT SECONDS sends to a sink
  *     flow echo PORT                 sends every UDP datagram back, until killed
  *     flow ping ADDRESS PORT COUNT   sends COUNT datagrams to an echo and prints "N of COUNT back, fastest U us". It waits for each
- *                                    answer for a short time, and also counts answers up to a second after the last one, so that a
- *                                    busy machine does not look like a link with losses
+ *                                    answer for a short time, and also counts answers up to five seconds after the last one, so
+ *                                    that a busy machine does not look like a link with losses
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CHUNK = 64 * 1024, MOMENT_MS = 2, END_MS = 1000 };
+enum { CHUNK = 64 * 1024, MOMENT_MS = 2, END_MS = 5000 };
 
 static char chunk[CHUNK];
 

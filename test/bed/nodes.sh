@@ -62,7 +62,7 @@ first_calls() {
     local options
     read -ra options <<<"$1"
     shift
-    says ' checks, 0 failed$' "$here/bed" "${options[@]}" -t 400 -- mpirun --mca pml ob1 --mca coll dma \
+    says ' checks, 0 failed$' "$here/bed" "${options[@]}" -t 1200 -- mpirun --mca pml ob1 --mca coll dma \
         --mca coll_dma_net_first_calls 1 "$@"
 }
 loaded=()
@@ -74,17 +74,17 @@ ok 'first calls: every form, 3 hosts, uneven, delay' first_calls '3 -d 200' -n 6
 ok 'first calls: several communicators' first_calls 3 -n 7 --map-by node "$build/test/bed/first_calls" comms
 ok 'first calls: one rank gets an error' first_calls 2 -n 2 --map-by ppr:1:node "$build/test/bed/first_calls" fails
 by_default() {
-    says ' checks, 0 failed$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -t 400 -- mpirun --mca pml ob1 --mca coll dma \
+    says ' checks, 0 failed$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -t 1200 -- mpirun --mca pml ob1 --mca coll dma \
         -n 4 --map-by ppr:2:node "$build/test/bed/first_calls" few "${loaded[@]}"
 }
 ok 'first calls: the default' by_default
 # Beside messages, the first all-gather of a process costs a bounded number of system calls and allocations.
 first_costs() {
-    says 'first: .*(: few|not permitted here)$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -t 400 -- mpirun --mca pml ob1 \
+    says 'first: .*(: few|not permitted here)$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -t 1200 -- mpirun --mca pml ob1 \
         --mca coll dma -n 4 --map-by ppr:2:node "$build/test/mpi/syscalls" first
 }
 ok 'first calls: what the first one of a process costs' first_costs
-ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 400 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
+ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 1200 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
     --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll dma --mca coll_dma_net_first_calls 1 "$build/test/bed/first_calls" comms
 
 # differ PARAMETER FIRST SECOND ARGS...: a program whose ranks have FIRST on one host and SECOND on the other, as with a file
@@ -149,7 +149,7 @@ ok 'disagreement: 3 hosts, uneven' quarrel 3 -n 6 --host h0:3,h1:1,h2:2
 
 # check_in ARGS: runs allgather_check on two hosts with a rank each
 check_in() {
-    "$here/bed" 2 -t 400 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \
+    "$here/bed" 2 -t 1200 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \
         "$build/examples/allgather_check"
 }
 refused() {
@@ -170,7 +170,7 @@ counts() {
     local counter=$1
     shift
     rm -rf "$work/read" && mkdir "$work/read"
-    "$here/bed" 2 -t 400 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma -x DMA_TEST_COUNTERS="$work/read" \
+    "$here/bed" 2 -t 1200 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma -x DMA_TEST_COUNTERS="$work/read" \
         -x LD_PRELOAD="$build/test/mpi/libcounters_shim.so" "$@" "$build/test/mpi/prefer" dma || return 1
     cat "$work"/read/* | tee "$work/counters"
     grep -q "^$counter [1-9]" "$work/counters"
@@ -180,7 +180,7 @@ ok 'nodes=0: says so, on request' says 'nodes are left to the other components: 
 # The component without UCX prints once, also without coll_dma_verbose, that it does not serve the communicator.
 inside() {
     local output
-    output=$("$here/bed" 2 -t 400 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma \
+    output=$("$here/bed" 2 -t 1200 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma \
         --mca mca_base_component_path "$build/test/bed/inside:${mca_path#*:}" \
         "$build/examples/allgather_check" 2>&1) || {
         echo "$output"
@@ -212,7 +212,7 @@ ok 'net_chunk_bytes: near 2^64' near_2_64
 echo nothing >"$work/libucp.so.0"
 without_ucx() {
     local output
-    output=$("$here/bed" 2 -t 400 -- mpirun --mca coll dma --mca coll_dma_verbose 1 -n 1 --host h0 \
+    output=$("$here/bed" 2 -t 1200 -- mpirun --mca coll dma --mca coll_dma_verbose 1 -n 1 --host h0 \
         "$build/examples/allgather_check" : -n 1 --host h1 -x "LD_LIBRARY_PATH=$work" "$build/examples/allgather_check" 2>&1)
     printf '%s\n' "$output"
     grep -q 'no transfers between nodes: UCX cannot be used: .*libucp.so.0' <<<"$output" &&
@@ -225,7 +225,7 @@ ldd "$build/examples/allgather_check" | grep libucp >/dev/null || ok 'no UCX on 
 # segments of megabytes that the user's group may write, and need space in /dev/shm.
 # shellcheck disable=SC2016
 beside_shared_memory='for host in h0 h1; do $CTL $host run mount -o remount,size=8k /dev/shm; done
-    mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 200 >$WORK/shared 2>&1 &
+    mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 2000 >$WORK/shared 2>&1 &
     for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/shared || break; sleep 0.1; done
     for host in h0 h1; do $CTL $host run cat /proc/sysvipc/shm; done | grep -v shmid >$WORK/segments || true
     kill -USR1 $!
@@ -233,7 +233,7 @@ beside_shared_memory='for host in h0 h1; do $CTL $host run mount -o remount,size
     cat $WORK/shared $WORK/segments
     grep -q "2 ranks, ready" $WORK/shared && ! grep -q . $WORK/segments && grep -q "^done: .*data right" $WORK/shared'
 ok 'no shared memory of UCX, and none needed' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$beside_shared_memory"
+    "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$beside_shared_memory"
 
 # A bridge for containers has the same address on every host, so messages to this address return to the sender.
 # shellcheck disable=SC2016
@@ -247,11 +247,15 @@ same_address='for host in h0 h1 h2; do
     cat $WORK/same
     grep -q "6 ranks, ready" $WORK/same && grep -q "^done: .*data right" $WORK/same'
 ok 'an address that every host has' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 3 -t 400 -- bash -euo pipefail -c "$same_address"
+    "$here/bed" 3 -t 1200 -- bash -euo pipefail -c "$same_address"
 
-# Only one host has such a bridge. The others have a default route, so a connection to its address would wait for minutes.
+# Only one host has such a bridge. The others have a default route, so a connection to its address would wait for a quarter of
+# an hour.
 # shellcheck disable=SC2016
-bridge='for host in h0 h1; do $CTL $host run ip route add default via 10.77.0.254; done
+bridge='for host in h0 h1; do
+        $CTL $host run ip route add default via 10.77.0.254
+        $CTL $host run sysctl -q net.ipv4.tcp_syn_retries=12
+    done
     $CTL h0 run ip link add docker0 type bridge
     $CTL h0 run ip link add port type veth peer name container
     $CTL h0 run ip link set port master docker0 up
@@ -262,14 +266,14 @@ bridge='for host in h0 h1; do $CTL $host run ip route add default via 10.77.0.25
     cat $WORK/bridge
     grep -q "4 ranks, ready" $WORK/bridge && grep -q "^done: .*data right" $WORK/bridge'
 ok 'a bridge for containers on one host' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 2 -t 100 -- bash -euo pipefail -c "$bridge"
+    "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$bridge"
 
 # held HOSTS RANKS_PER_HOST MPIRUN-ARGS...: the descriptors of a process (descriptors.c): one connection for each rank of other
 # hosts, a few of Open MPI's own, one listener besides two of Open MPI, and none on the loopback interface.
 held() {
     local hosts=$1 each=$2 output remote
     shift 2
-    output=$("$here/bed" "$hosts" -t 400 -- mpirun -n $((hosts * each)) --map-by "ppr:$each:node" --mca pml ob1 --mca coll dma \
+    output=$("$here/bed" "$hosts" -t 1200 -- mpirun -n $((hosts * each)) --map-by "ppr:$each:node" --mca pml ob1 --mca coll dma \
         "$@" "$build/test/bed/descriptors" 2>&1) || {
         echo "$output"
         return 1
@@ -308,7 +312,7 @@ ok 'limits of open files' limited
 # shellcheck disable=SC2016
 strangers='fails() { ! "$@"; }
     rm -f $WORK/strangers
-    mpirun -n 4 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 ${FILTER:-} $LOOP -s 200 >$WORK/strangers 2>&1 &
+    mpirun -n 4 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 ${FILTER:-} $LOOP -s 2000 >$WORK/strangers 2>&1 &
     job=$!
     for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/strangers || break; sleep 0.1; done
     magic="\x78\x56\x34\x12\xbe\xba\xfe\xca"
@@ -318,12 +322,18 @@ strangers='fails() { ! "$@"; }
         ports=$($CTL $host run ss -Htlnp | grep coll_loop | grep -o "$own:[0-9]*" | cut -d: -f2)
         [ $(wc -w <<<"$ports") = 2 ]
         fails grep -E "127.0.0.1:.*coll_loop" <<<"$($CTL $host run ss -Htlnp)"
+        attacks=()
         for port in $ports; do
-            fails timeout 1 bash -c "$attack" x $own $port $magic
-            fails $CTL $host run timeout 1 bash -c "$attack" x $own $port $magic
-            $CTL $other run timeout 5 bash -c "$attack" x $own $port "GET\x20/\x20HTTP/1.0\r\n"
-            $CTL $other run timeout 5 bash -c "$attack" x $own $port ""
-            $CTL $other run timeout 20 bash -c "for i in {1..60}; do exec {fd}<>/dev/tcp/$own/$port; done; sleep 1"
+            fails timeout 15 bash -c "$attack" x $own $port $magic &
+            attacks+=($!)
+            fails $CTL $host run timeout 15 bash -c "$attack" x $own $port $magic &
+            attacks+=($!)
+        done
+        for one in ${attacks[@]}; do wait $one; done
+        for port in $ports; do
+            $CTL $other run timeout 120 bash -c "$attack" x $own $port "GET\x20/\x20HTTP/1.0\r\n"
+            $CTL $other run timeout 120 bash -c "$attack" x $own $port ""
+            $CTL $other run timeout 120 bash -c "for i in {1..60}; do exec {fd}<>/dev/tcp/$own/$port; done; sleep 1"
         done
     done
     sleep 1
@@ -332,11 +342,11 @@ strangers='fails() { ! "$@"; }
     cat $WORK/strangers
     grep -q "4 ranks, ready" $WORK/strangers && grep -q "^done: .*data right" $WORK/strangers'
 ok 'strangers' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$strangers"
+    "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$strangers"
 ok 'net_filter=0: strangers connect' refuses '' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    FILTER='--mca coll_dma_net_filter 0' "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$strangers"
+    FILTER='--mca coll_dma_net_filter 0' "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$strangers"
 # shellcheck disable=SC2016
-no_listener='mpirun -n 4 --host h0:4 --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 200 >$WORK/alone 2>&1 &
+no_listener='mpirun -n 4 --host h0:4 --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 2000 >$WORK/alone 2>&1 &
     job=$!
     for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/alone || break; sleep 0.1; done
     $CTL h0 run ss -Htlnp >$WORK/listeners
@@ -345,7 +355,7 @@ no_listener='mpirun -n 4 --host h0:4 --mca pml ob1 --mca coll dma --mca coll_dma
     cat $WORK/alone $WORK/listeners
     grep -q "4 ranks, ready" $WORK/alone && ! grep -E "(10.77.0.1|127.0.0.1):.*coll_loop" $WORK/listeners'
 ok 'no listener on one node' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 1 -t 400 -- bash -euo pipefail -c "$no_listener"
+    "$here/bed" 1 -t 1200 -- bash -euo pipefail -c "$no_listener"
 # shellcheck disable=SC2016
 second_network='for host in h0 h1; do
         $CTL $host run ip link add second type veth peer name end
@@ -354,7 +364,7 @@ second_network='for host in h0 h1; do
         $CTL $host run ip link set end up
     done
     rm -f $WORK/second
-    mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 --mca btl_tcp_if_include $1 $LOOP -s 200 \
+    mpirun -n 2 --map-by ppr:1:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 --mca btl_tcp_if_include $1 $LOOP -s 2000 \
         >$WORK/second 2>&1 &
     job=$!
     for ((i = 0; i < 1000; i++)); do ! grep -qs ready $WORK/second || break; sleep 0.1; done
@@ -366,7 +376,7 @@ second_network='for host in h0 h1; do
         ! grep "10.78.0.1:.*coll_loop" $WORK/listeners'
 for interfaces in eth0 10.77.0.0/24; do
     ok "only on interfaces of Open MPI: $interfaces" env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-        "$here/bed" 2 -t 400 -- bash -euo pipefail -c "$second_network" x "$interfaces"
+        "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$second_network" x "$interfaces"
 done
 
 # fault NAME KEEPALIVE PATTERN [OPTIONS]: the line that faults.sh prints for the fault has this pattern
