@@ -46,6 +46,7 @@ unit_tests += \
 	test/unit/test_first \
 	test/unit/test_forms \
 	test/unit/test_giver \
+	test/unit/test_giver_waits \
 	test/unit/test_gpu_adopt \
 	test/unit/test_gpu_cost \
 	test/unit/test_gpu_fake \
@@ -135,6 +136,8 @@ unit_helpers += \
 	test/unit/libgpu_fake_watch.c \
 	test/unit/libdriver.c \
 	test/unit/libdriver.h \
+	test/unit/libgiver.c \
+	test/unit/libgiver.h \
 	test/unit/libinterp.c \
 	test/unit/libinterp.h \
 	test/unit/libinterp_hand.c \
