@@ -39,15 +39,30 @@ row() {
     grep -Eq -e "$1" "$work/table" || { echo "no line $1"; return 1; }
 }
 
+# one_of_tries COMMAND...: a busy machine may hold a process back between two looks at the clock, but not in all tries
+one_of_tries() {
+    local try
+    for try in 1 2 3 4 5; do
+        "$@" && return
+        echo "try $try has failed"
+    done
+    return 1
+}
+
 # ---- cores ----
 
+# The ranks say that they have spent as much time as the trace says.
+spent_as_traced() {
+    job 4 "$timed" 40 "$1" && chrome --ranks 4 --spent "$work/out" 2>&1
+}
+
+# Calls of 64 bytes are too short to compare their times.
 cores() {
     local bytes
     for bytes in 64 8192 200000; do
-        job 4 "$timed" 40 $bytes || { cat "$work/out"; return 1; }
-        chrome --ranks 4 --spent "$([ $bytes = 64 ] && echo /dev/null || echo "$work/out")" 2>"$work/why" ||
-            { [ $bytes = 64 ] && chrome --ranks 4; } || { cat "$work/why"; return 1; }
-        row "^all-gather +cores +host_[a-z]+ +4 +$bytes +160 "
+        { job 4 "$timed" 40 $bytes && chrome --ranks 4; } || { cat "$work/out"; return 1; }
+        [ $bytes = 64 ] || one_of_tries spent_as_traced $bytes || return 1
+        row "^all-gather +cores +host_[a-z]+ +4 +$bytes +160 " || return 1
     done
 }
 
@@ -206,38 +221,58 @@ assert all(1 <= r["counted"] <= r["calls"] / 2 + 1 for r in rows), rows
 END
 }
 
-# Programs of one rank are held back by its engine: its copies take longest.
-slow_engine() {
+# slow_engine_of US: each packet of rank 1 takes up to so much longer
+slow_engine_of() {
     local collective=$build/test/emu/collective
     rm -rf "$work/t"
     "$root/with-build" --build "$build" --gpus 3 timeout --kill-after=5 $limit mpirun --oversubscribe --bind-to none \
         --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_trace "$work/t" --mca coll_dma_engine sdma --mca coll_dma_record all \
-        -n 1 "$collective" : -n 1 -x EMU_DELAY_US=20000 "$collective" : -n 1 "$collective" >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
+        -n 1 "$collective" : -n 1 -x EMU_DELAY_US="$1" "$collective" : -n 1 "$collective" >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
     "$trace" --ranks "$work/t" | tee "$work/table" &&
         awk '$2 != "host" && NF >= 9 && /^ / { time[$1] = $8 + $9 } END { exit !(time[1] > 2 * time[0] && time[1] > 2 * time[2]) }' "$work/table"
 }
 
+# Programs of one rank are held back by its engine: its copies take longest. On a busy machine others take as long. Then it is held
+# back for longer than a busy machine holds back anybody.
+slow_engine() {
+    slow_engine_of 20000 || { echo 'once more' && slow_engine_of 60000; }
+}
+
 # ---- hosts ----
 
-# Frames to one host are lost: messages to its ranks are slow most often.
-slow_link() {
+# slow_link_of PERMILLE: of the frames to one host are lost
+slow_link_of() {
     rm -rf "$work/t"
     # shellcheck disable=SC2016 # for the inner shell
-    "$root/test/bed/bed" 3 -d 200 -t 1000 -- bash -c '"$0" h2 loss 100; "$@"' "$root/test/bed/bed-ctl" mpirun -n 6 --map-by ppr:2:node \
+    "$root/test/bed/bed" 3 -d 200 -t 1000 -- bash -c '"$0" h2 loss "$1"; "${@:2}"' "$root/test/bed/bed-ctl" "$1" mpirun -n 6 --map-by ppr:2:node \
         --mca pml ob1 --mca coll dma --mca coll_dma_net_first_calls 0 --mca coll_dma_trace "$work/t" "$timed" 200 20000 >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
     "$trace" --ranks "$work/t" | tee "$work/table" &&
         awk '$2 ~ /^h[0-9]/ { slow[$2] += $12 } END { exit !(slow["h2"] > slow["h0"] && slow["h2"] > slow["h1"]) }' "$work/table"
 }
 
-over_hosts() {
+# Messages to its ranks are slow most often. On a busy machine others are slow as often. Then more is lost.
+slow_link() {
+    slow_link_of 100 || { echo 'once more' && slow_link_of 200; }
+}
+
+# A job, and what its trace says
+three_hosts() {
     rm -rf "$work/t"
     "$root/test/bed/bed" 3 -d 200 -t 1000 -- mpirun -n 6 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca coll_dma_net_first_calls 0 \
         --mca coll_dma_trace "$work/t" "$timed" 30 20000 >"$work/out" 2>&1 || { cat "$work/out"; return 1; }
-    chrome --ranks 6 --spent "$work/out" --ordered && row '^all-gather +network +cluster_[a-z]+ +6 +20000 +180 ' && adds_up
+    chrome --ranks 6 --ordered && row '^all-gather +network +cluster_[a-z]+ +6 +20000 +180 ' && adds_up
 }
 
-# The same with the clocks of hosts h1 and h2 hours apart: the tool finds their offset.
-other_clocks() {
+hosts_spent_as_traced() {
+    three_hosts && chrome --ranks 6 --spent "$work/out" --ordered 2>&1
+}
+
+over_hosts() {
+    three_hosts && { chrome --ranks 6 --spent "$work/out" --ordered || one_of_tries hosts_spent_as_traced; }
+}
+
+# The clocks of hosts h1 and h2 become hours apart.
+shift_clocks() {
     python3 - "$work/t" <<'END'
 import glob, struct, sys
 for path in glob.glob(sys.argv[1] + "/*.trace"):
@@ -258,9 +293,20 @@ for path in glob.glob(sys.argv[1] + "/*.trace"):
             struct.pack_into("<Q", data, at + offset, (struct.unpack_from("<Q", data, at + offset)[0] + shift) % 2**64)
     open(path, "wb").write(data)
 END
-    cp "$work/table" "$work/before"
-    chrome --ranks 6 --spent "$work/out" --ordered 2>"$work/why" || { cat "$work/why"; return 1; }
+}
+
+# The error of the clocks is below 50 ms: what the quickest message takes.
+clocks_known() {
     "$trace" "$work/t" 2>&1 >/dev/null | tee /dev/stderr | awk '/is known to/ { n++; if ($9 <= 0 || $9 > 50000) exit 1 } END { exit n != 2 }'
+}
+
+another_job_with_other_clocks() {
+    three_hosts && shift_clocks && chrome --ranks 6 --ordered && clocks_known
+}
+
+# The same with other clocks: the tool finds their offset.
+other_clocks() {
+    shift_clocks && chrome --ranks 6 --spent "$work/out" --ordered && { clocks_known || one_of_tries another_job_with_other_clocks; }
 }
 
 if [ $# -gt 0 ]; then
