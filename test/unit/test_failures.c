@@ -303,22 +303,30 @@ static void comes_late(rank_t *r)
     threads_prepare(r, r->comms[0]);
 }
 
-/* Every rank of a slow or late set-up had its own line. Only those who wait for rank 0 speak in its place. */
+/* One line, of rank 0, or lines of those who wait for a message of rank 0, if that is late. */
+static bool has_one_line(int late)
+{
+    int count = reports_count("late");
+
+    return late ? count == 1 && reports_with("late", "rank 0 has waited") == 1
+                : count == reports_with("late", "for a message of rank 0");
+}
+
+/* Every rank of a slow or late set-up had its own line. Only those who wait for rank 0 speak in its place. On a busy machine rank 0
+ * may stand still for as long as a rank waits before it speaks, so this becomes longer. */
 START_TEST(one_line_about_a_set_up)
 {
     static const int late[] = {3, 0};
     job_t job = threads_job(5, comes_late);
+    bool right = false;
 
     job.arg = &late[_i];
-    job.params.warn = 1;
     job.delay_us = 0;
-    threads_run(&job);
-    if (late[_i]) {
-        ck_assert_int_eq(reports_count("late"), 1);
-        ck_assert_int_eq(reports_with("late", "rank 0 has waited"), 1);
-    } else {
-        ck_assert_int_eq(reports_count("late"), reports_with("late", "for a message of rank 0"));
+    for (job.params.warn = 1; job.params.warn < 20 && !right; job.params.warn *= 3) {
+        threads_run(&job);
+        right = has_one_line(late[_i]);
     }
+    ck_assert(right);
 }
 END_TEST
 
@@ -447,7 +455,7 @@ int main(void)
     unit_test(suite, an_answer_is_no_failure, LIMIT);
     unit_test(suite, communicator_of_a_channel_that_fails, LIMIT);
     unit_test(suite, staging_of_messages_under_way, LIMIT);
-    unit_loop(suite, one_line_about_a_set_up, 0, 2, LIMIT);
+    unit_loop(suite, one_line_about_a_set_up, 0, 2, 10 * LIMIT);
     unit_test(suite, late_line_never_names_the_waiting_rank, LIMIT);
     unit_test(suite, arena_bytes_bounds_files_as_well, LIMIT);
     unit_test(suite, acknowledgements_never_go_back, LIMIT);
