@@ -44,6 +44,11 @@ static const strips_t types[] = {
     {.extent = 32000, .ub = 28000, .n = 2, .strips = {{0, 0, 4000, 3, 4000, 4000}, {16000, 12000, 12000, 1, 0, 0}}},
     /* regular: a shape, except where blocks are exchanged in place */
     {.extent = 36001, .ub = 30000, .n = 1, .strips = {{0, 0, 6000, 4, 8000, 6000}}, .regular = true},
+    /* three rows that are at equal distances only when they are packed */
+    {.extent = 36007,
+     .ub = 32000,
+     .n = 3,
+     .strips = {{0, 0, 8000, 1, 0, 0}, {10000, 8000, 8000, 1, 0, 0}, {24000, 16000, 8000, 1, 0, 0}}},
     /* short rows: the processor packs them */
     {.extent = 44000, .ub = 41880, .n = 2, .strips = {{0, 0, 240, 50, 400, 240}, {24000, 12000, 240, 50, 360, 240}}},
 };
