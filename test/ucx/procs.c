@@ -4,6 +4,9 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <execinfo.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -12,6 +15,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,6 +27,7 @@
 #define BUSY_MACHINE 10   /* a job may take this many times as long there */
 #define UCX_DEFECT   66   /* the status of a rank that has met it */
 #define ATTEMPTS     3
+#define MOST_FILES   1024
 
 double proc_now(void)
 {
@@ -45,6 +50,36 @@ void proc_must(proc_t *p, int line, bool good, const char *format, ...)
     va_end(args);
     fprintf(stderr, "rank %d, line %d: %s\n", p->rank, line, text); /* one write: lines of several ranks must not mix */
     _exit(1);
+}
+
+static bool is_connection(int fd)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof(info);
+
+    return !getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) && info.tcpi_state == TCP_ESTABLISHED;
+}
+
+int proc_connections(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < MOST_FILES; fd++) {
+        n += is_connection(fd);
+    }
+    return n;
+}
+
+void proc_make_deaf(bool deaf)
+{
+    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+    struct sock_fprog program = {.len = 1, .filter = &drop};
+
+    for (int fd = 0; fd < MOST_FILES; fd++) {
+        if (is_connection(fd)) {
+            setsockopt(fd, SOL_SOCKET, deaf ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &program, sizeof(program));
+        }
+    }
 }
 
 static uint64_t mix(uint64_t x)

@@ -66,6 +66,10 @@ dma_status_t proc_peer_status(const proc_t *p, int rank);
 int proc_failures(const proc_t *p);
 /* Connects without a message. */
 dma_status_t proc_connect(proc_t *p, int rank);
+/* The TCP connections of this process. */
+int proc_connections(void);
+/* From now on the kernel drops what arrives on them, or stops doing so. */
+void proc_make_deaf(bool deaf);
 /* Requests that are not complete. */
 unsigned proc_requests(const proc_t *p);
 /* Progress, and a pause if nothing has moved for a long time: others may wait for the processor, and most of a fault is

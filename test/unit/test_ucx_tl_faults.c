@@ -5,7 +5,6 @@
  */
 #include <check.h>
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <linux/netlink.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -448,22 +447,6 @@ START_TEST(the_link_goes_down)
 }
 END_TEST
 
-/* From now on the kernel drops what arrives on the TCP connections of this process, or stops doing so. */
-static void make_deaf(bool deaf)
-{
-    struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
-    struct sock_fprog program = {.len = 1, .filter = &drop};
-    struct tcp_info info;
-
-    for (int fd = 0; fd < 1024; fd++) {
-        socklen_t bytes = sizeof(info);
-
-        if (!getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) && info.tcpi_state == TCP_ESTABLISHED) {
-            setsockopt(fd, SOL_SOCKET, deaf ? SO_ATTACH_FILTER : SO_DETACH_FILTER, &program, sizeof(program));
-        }
-    }
-}
-
 /* Each of three ranks with each other. */
 static void exchange_all(proc_t *p, uint32_t seq, char *buffer)
 {
@@ -475,14 +458,16 @@ static void exchange_all(proc_t *p, uint32_t seq, char *buffer)
 }
 
 /* Nothing arrives at rank 0 for three times the keepalive. The other processes still receive from the addresses of
- * its peers. */
+ * its peers, so rank 0 need not open a connection to find out whether these are there. */
 static void deaf(proc_t *p)
 {
     char *buffer = calloc(2, 5000);
+    int connections;
 
     exchange_all(p, 1, buffer);
     quiet(p);
-    make_deaf(p->rank == 0);
+    connections = proc_connections();
+    proc_make_deaf(p->rank == 0);
     proc_barrier(p);
     for (uint32_t i = 10; p->rank && i < 10 + 300 * (uint32_t)KEEPALIVE; i++) {
         exchange(p, 3 - p->rank, i, buffer, 5000);
@@ -491,10 +476,11 @@ static void deaf(proc_t *p)
     atomic_fetch_add(&p->shared->flag[DONE], p->rank > 0);
     while (atomic_load(&p->shared->flag[DONE]) < 2) {
         proc_turn(p);
+        must(p, p->rank || proc_connections() == connections, "%d connections", proc_connections());
     }
     must(p, !proc_failures(p), "%d peers have failed", proc_failures(p));
     proc_barrier(p);
-    make_deaf(false);
+    proc_make_deaf(false);
     exchange_all(p, 2, buffer);
     proc_barrier(p);
     free(buffer);
@@ -510,7 +496,8 @@ START_TEST(a_process_that_receives_nothing)
         return;
     }
     close(fd);
-    ck_assert_int_eq(procs_run(&spec, deaf), 0);
+    /* on a busy machine both peers may stand still */
+    ck_assert_int_eq(procs_run_often(3, &spec, deaf), 0);
 }
 END_TEST
 
