@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "dma/clock.h"
@@ -22,6 +24,26 @@ void giver_begin(void)
 void giver_end(void)
 {
     ck_assert_int_eq(rmdir(giver_dir), 0);
+}
+
+void giver_path(char *path, size_t size)
+{
+    snprintf(path, size, "%s/coll_dma.%016llx.fds", giver_dir, (unsigned long long)NONCE);
+}
+
+int giver_connect(int flags)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
+    char path[400];
+
+    giver_path(path, sizeof(path));
+    snprintf(address.sun_path, sizeof(address.sun_path), "%.100s", path);
+    if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
+        close(fd);
+        return -1;
+    }
+    return fd;
 }
 
 int giver_open_files(void)

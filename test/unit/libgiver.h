@@ -6,6 +6,7 @@
 #define DMA_TEST_LIBGIVER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "node/giver.h"
@@ -22,6 +23,10 @@ extern char giver_dir[300]; /* of the socket */
 void giver_begin(void);
 void giver_end(void);
 int giver_open_files(void);
+/* The path of its socket. */
+void giver_path(char *path, size_t size);
+/* A connection to it, or -1. */
+int giver_connect(int flags);
 
 /* `arg`: the first part that does not exist. */
 int giver_give(void *arg, const dma_wish_t *wish, dma_given_t *part);

@@ -43,6 +43,15 @@ void strips_put(const strips_t *t, size_t size, char *memory, const char *packed
     }
 }
 
+void strips_fill(const strips_t *t, size_t size, char *memory, uint64_t tag, int rank, size_t bytes)
+{
+    char *packed = malloc(bytes + 1);
+
+    data_fill((uint8_t *)packed, tag, rank, bytes);
+    strips_put(t, size, memory, packed, bytes);
+    free(packed);
+}
+
 void strips_mark(const strips_t *t, size_t size, uint8_t *memory, size_t bytes)
 {
     size_t left;

@@ -22,6 +22,8 @@ typedef struct strips {
 size_t strips_size(const strips_t *t);
 /* Puts packed data, whole elements of `size` bytes, where the elements at `memory` have theirs. */
 void strips_put(const strips_t *t, size_t size, char *memory, const char *packed, size_t bytes);
+/* The same with the data of data_fill. */
+void strips_fill(const strips_t *t, size_t size, char *memory, uint64_t tag, int rank, size_t bytes);
 /* Sets those bytes to 1. */
 void strips_mark(const strips_t *t, size_t size, uint8_t *memory, size_t bytes);
 /* The host services of threads, with datatypes of this kind. */

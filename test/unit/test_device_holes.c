@@ -85,12 +85,8 @@ static bool own_kept(const holes_call_t *c)
 static void put(const holes_call_t *c, char *memory, int b, int from, int to)
 {
     uint64_t tag = c->tag * 8 + (dma_coll_gathers(c->call.coll) ? 0 : (uint64_t)to + 1);
-    size_t bytes = (size_t)c->counts[b] * SIZE;
-    char *packed = malloc(bytes + 1);
 
-    data_fill((uint8_t *)packed, tag, from, bytes);
-    strips_put(c->type, SIZE, memory + ROOM + c->displs[b] * c->type->extent, packed, bytes);
-    free(packed);
+    strips_fill(c->type, SIZE, memory + ROOM + c->displs[b] * c->type->extent, tag, from, (size_t)c->counts[b] * SIZE);
 }
 
 static void place_recv(rank_t *r, holes_call_t *c, uint64_t number)

@@ -112,12 +112,8 @@ static void give(char *memory)
 static void put(const typed_t *c, char *memory, const strips_t *type, int displ, int from, int to)
 {
     uint64_t tag = c->tag * 8 + (dma_coll_gathers(c->call.coll) ? 0 : (uint64_t)to + 1);
-    size_t bytes = (size_t)elements(c, from, to) * SIZE;
-    char *packed = malloc(bytes + 1);
 
-    data_fill((uint8_t *)packed, tag, from, bytes);
-    strips_put(type, SIZE, memory + BEFORE + displ * type->extent, packed, bytes);
-    free(packed);
+    strips_fill(type, SIZE, memory + BEFORE + displ * type->extent, tag, from, (size_t)elements(c, from, to) * SIZE);
 }
 
 static dma_side_t side_of(const typed_t *c, char *memory, const strips_t *t, const int *counts, const int *displs,

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <sys/socket.h>
 #include <sys/time.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -30,7 +29,7 @@ static void unlink_and_end(void)
 {
     char path[400];
 
-    snprintf(path, sizeof(path), "%s/coll_dma.%016llx.fds", giver_dir, (unsigned long long)NONCE);
+    giver_path(path, sizeof(path));
     ck_assert_int_eq(unlink(path), 0);
     giver_end();
 }
@@ -110,21 +109,6 @@ START_TEST(owner_is_stopped)
 }
 END_TEST
 
-/* A connection to the giver of `giver_dir` that may be refused: -1. */
-static int connect_here(int flags)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0);
-
-    snprintf(address.sun_path, sizeof(address.sun_path), "%.40s/coll_dma.%016llx.fds", giver_dir,
-             (unsigned long long)NONCE);
-    if (connect(fd, (struct sockaddr *)&address, sizeof(address))) {
-        close(fd);
-        return -1;
-    }
-    return fd;
-}
-
 /* A client connects and says nothing. Others wait no longer than the limit. A busy machine may make them wait, but not in all
  * attempts. */
 START_TEST(silent_peer)
@@ -137,7 +121,7 @@ START_TEST(silent_peer)
     giver_begin();
     giver = giver_run(&missing);
     for (int i = 0; i < TRIES && status != DMA_OK; i++) {
-        int silent = connect_here(0);
+        int silent = giver_connect(0);
 
         ck_assert_int_ge(silent, 0);
         (void)giver_ask_once(SECRET, 20, &t); /* the giver may give it up at the same moment */
@@ -227,7 +211,7 @@ START_TEST(signals_while_connecting)
     giver_begin();
     c.giver = spawn_giver();
     stop(c.giver);
-    while (c.n < 500 && (c.fds[c.n] = connect_here(SOCK_NONBLOCK)) >= 0) {
+    while (c.n < 500 && (c.fds[c.n] = giver_connect(SOCK_NONBLOCK)) >= 0) {
         c.n++;
     }
     ck_assert_int_lt(c.n, 500);
@@ -269,7 +253,7 @@ END_TEST
 static uint64_t answers_over_stops(pid_t child)
 {
     dma_wish_t wish = {.secret = SECRET, .base = BASE, .size = 1000 * GIVER_MOST * PART, .id = 9};
-    int fd = connect_here(0);
+    int fd = giver_connect(0);
     char answer[1000];
     uint64_t answers = 0;
 
