@@ -7,7 +7,7 @@ export OMPI_MCA_coll_dma_net_first_calls=0
 # Skips the test if this machine cannot have hosts, or if the build has no UCX to reach them.
 needs_hosts() {
     local output
-    output=$("${root:?}/test/bed/bed" 1 -t 600 -- true 2>&1)
+    output=$("${root:?}/test/bed/bed" 1 -- true 2>&1)
     [ $? != 77 ] || skip "${output##*$'\n'}"
     # shellcheck source=/dev/null
     . "${build:?}/config/build.env"

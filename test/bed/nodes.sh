@@ -62,7 +62,7 @@ first_calls() {
     local options
     read -ra options <<<"$1"
     shift
-    says ' checks, 0 failed$' "$here/bed" "${options[@]}" -t 1200 -- mpirun --mca pml ob1 --mca coll dma \
+    says ' checks, 0 failed$' "$here/bed" "${options[@]}" -- mpirun --mca pml ob1 --mca coll dma \
         --mca coll_dma_net_first_calls 1 "$@"
 }
 loaded=()
@@ -74,17 +74,17 @@ ok 'first calls: every form, 3 hosts, uneven, delay' first_calls '3 -d 200' -n 6
 ok 'first calls: several communicators' first_calls 3 -n 7 --map-by node "$build/test/bed/first_calls" comms
 ok 'first calls: one rank gets an error' first_calls 2 -n 2 --map-by ppr:1:node "$build/test/bed/first_calls" fails
 by_default() {
-    says ' checks, 0 failed$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -t 1200 -- mpirun --mca pml ob1 --mca coll dma \
+    says ' checks, 0 failed$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -- mpirun --mca pml ob1 --mca coll dma \
         -n 4 --map-by ppr:2:node "$build/test/bed/first_calls" few "${loaded[@]}"
 }
 ok 'first calls: the default' by_default
 # Beside messages, the first all-gather of a process costs a bounded number of system calls and allocations.
 first_costs() {
-    says 'first: .*(: few|not permitted here)$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -t 1200 -- mpirun --mca pml ob1 \
+    says 'first: .*(: few|not permitted here)$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -- mpirun --mca pml ob1 \
         --mca coll dma -n 4 --map-by ppr:2:node "$build/test/mpi/syscalls" first
 }
 ok 'first calls: what the first one of a process costs' first_costs
-ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 1200 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
+ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
     --mca pml_ucx_tls any --mca pml_ucx_devices any --mca coll dma --mca coll_dma_net_first_calls 1 "$build/test/bed/first_calls" comms
 
 # differ PARAMETER FIRST SECOND ARGS...: a program whose ranks have FIRST on one host and SECOND on the other, as with a file
@@ -92,7 +92,7 @@ ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -t 1200
 differ() {
     local set=OMPI_MCA_$1 first=$2 second=$3
     shift 3
-    "$here/bed" 2 -t 600 -- mpirun --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 -n 2 --host h0:2 -x "$set=$first" "$@" : \
+    "$here/bed" 2 -- mpirun --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 -n 2 --host h0:2 -x "$set=$first" "$@" : \
         -n 2 --host h1:2 -x "$set=$second" "$@"
 }
 # used SERVED PARAMETER FIRST SECOND: all ranks use the value of rank 0, so coll/dma serves MPI_COMM_WORLD, or does not. The data
@@ -120,7 +120,7 @@ ok 'ranks differ: rank 0 has not loaded coll/dma' used 0 coll ^dma dma
 # A rank other than 0 has not loaded coll/dma. The first call begins the set-up.
 lacking() {
     local form=$1 who=$2
-    says 'lacking: .* 0 failed$' "$here/bed" 2 -t 600 -- mpirun --mca pml ob1 --mca coll_dma_net_first_calls 0 -n 4 \
+    says 'lacking: .* 0 failed$' "$here/bed" 2 -- mpirun --mca pml ob1 --mca coll_dma_net_first_calls 0 -n 4 \
         --map-by ppr:2:node "$build/test/mpi/lacking" "$who" "$form"
 }
 for form in blocking nonblocking persistent; do
@@ -149,7 +149,7 @@ ok 'disagreement: 3 hosts, uneven' quarrel 3 -n 6 --host h0:3,h1:1,h2:2
 
 # check_in ARGS: runs allgather_check on two hosts with a rank each
 check_in() {
-    "$here/bed" 2 -t 1200 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \
+    "$here/bed" 2 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma --mca coll_dma_verbose 1 "$@" \
         "$build/examples/allgather_check"
 }
 refused() {
@@ -170,7 +170,7 @@ counts() {
     local counter=$1
     shift
     rm -rf "$work/read" && mkdir "$work/read"
-    "$here/bed" 2 -t 1200 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma -x DMA_TEST_COUNTERS="$work/read" \
+    "$here/bed" 2 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma -x DMA_TEST_COUNTERS="$work/read" \
         -x LD_PRELOAD="$build/test/mpi/libcounters_shim.so" "$@" "$build/test/mpi/prefer" dma || return 1
     cat "$work"/read/* | tee "$work/counters"
     grep -q "^$counter [1-9]" "$work/counters"
@@ -180,7 +180,7 @@ ok 'nodes=0: says so, on request' says 'nodes are left to the other components: 
 # The component without UCX prints once, also without coll_dma_verbose, that it does not serve the communicator.
 inside() {
     local output
-    output=$("$here/bed" 2 -t 1200 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma \
+    output=$("$here/bed" 2 -- mpirun -n 2 --map-by ppr:1:node --mca coll dma \
         --mca mca_base_component_path "$build/test/bed/inside:${mca_path#*:}" \
         "$build/examples/allgather_check" 2>&1) || {
         echo "$output"
@@ -197,7 +197,7 @@ ok 'net_variant: unknown' says 'coll_dma_net_variant is "nothing", which is not 
 
 # A size near 2^64 once made a plan without messages, and wrong data.
 near_2_64() {
-    "$here/bed" 2 -t 600 -- mpirun -n 4 --map-by ppr:2:node --mca coll dma \
+    "$here/bed" 2 -- mpirun -n 4 --map-by ppr:2:node --mca coll dma \
         --mca coll_dma_net_chunk_bytes 18446744073709551000 "$build/examples/allgather_check" >"$work/near" 2>&1
     local status=$?
     cat "$work/near"
@@ -212,7 +212,7 @@ ok 'net_chunk_bytes: near 2^64' near_2_64
 echo nothing >"$work/libucp.so.0"
 without_ucx() {
     local output
-    output=$("$here/bed" 2 -t 1200 -- mpirun --mca coll dma --mca coll_dma_verbose 1 -n 1 --host h0 \
+    output=$("$here/bed" 2 -- mpirun --mca coll dma --mca coll_dma_verbose 1 -n 1 --host h0 \
         "$build/examples/allgather_check" : -n 1 --host h1 -x "LD_LIBRARY_PATH=$work" "$build/examples/allgather_check" 2>&1)
     printf '%s\n' "$output"
     grep -q 'no transfers between nodes: UCX cannot be used: .*libucp.so.0' <<<"$output" &&
@@ -233,7 +233,7 @@ beside_shared_memory='for host in h0 h1; do $CTL $host run mount -o remount,size
     cat $WORK/shared $WORK/segments
     grep -q "2 ranks, ready" $WORK/shared && ! grep -q . $WORK/segments && grep -q "^done: .*data right" $WORK/shared'
 ok 'no shared memory of UCX, and none needed' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$beside_shared_memory"
+    "$here/bed" 2 -- bash -euo pipefail -c "$beside_shared_memory"
 
 # A bridge for containers has the same address on every host, so messages to this address return to the sender.
 # shellcheck disable=SC2016
@@ -247,7 +247,7 @@ same_address='for host in h0 h1 h2; do
     cat $WORK/same
     grep -q "6 ranks, ready" $WORK/same && grep -q "^done: .*data right" $WORK/same'
 ok 'an address that every host has' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 3 -t 1200 -- bash -euo pipefail -c "$same_address"
+    "$here/bed" 3 -- bash -euo pipefail -c "$same_address"
 
 # Only one host has such a bridge. The others have a default route, so a connection to its address would wait for a quarter of
 # an hour.
@@ -266,14 +266,14 @@ bridge='for host in h0 h1; do
     cat $WORK/bridge
     grep -q "4 ranks, ready" $WORK/bridge && grep -q "^done: .*data right" $WORK/bridge'
 ok 'a bridge for containers on one host' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$bridge"
+    "$here/bed" 2 -- bash -euo pipefail -c "$bridge"
 
 # held HOSTS RANKS_PER_HOST MPIRUN-ARGS...: the descriptors of a process (descriptors.c): one connection for each rank of other
 # hosts, a few of Open MPI's own, one listener besides two of Open MPI, and none on the loopback interface.
 held() {
     local hosts=$1 each=$2 output remote
     shift 2
-    output=$("$here/bed" "$hosts" -t 1200 -- mpirun -n $((hosts * each)) --map-by "ppr:$each:node" --mca pml ob1 --mca coll dma \
+    output=$("$here/bed" "$hosts" -- mpirun -n $((hosts * each)) --map-by "ppr:$each:node" --mca pml ob1 --mca coll dma \
         "$@" "$build/test/bed/descriptors" 2>&1) || {
         echo "$output"
         return 1
@@ -291,7 +291,7 @@ ok 'descriptors: 6 hosts, 2 ranks each' held 6 2
 limited() {
     local limit output
     for limit in 40 46 52 58 64 70 80 160; do
-        output=$("$here/bed" 4 -t 600 -- mpirun -n 16 --map-by ppr:4:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 \
+        output=$("$here/bed" 4 -- mpirun -n 16 --map-by ppr:4:node --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 \
             bash -c "ulimit -n $limit; exec $build/test/bed/descriptors" 2>&1) || {
             echo "limit $limit: $output"
             return 1
@@ -342,9 +342,9 @@ strangers='fails() { ! "$@"; }
     cat $WORK/strangers
     grep -q "4 ranks, ready" $WORK/strangers && grep -q "^done: .*data right" $WORK/strangers'
 ok 'strangers' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$strangers"
+    "$here/bed" 2 -- bash -euo pipefail -c "$strangers"
 ok 'net_filter=0: strangers connect' refuses '' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    FILTER='--mca coll_dma_net_filter 0' "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$strangers"
+    FILTER='--mca coll_dma_net_filter 0' "$here/bed" 2 -- bash -euo pipefail -c "$strangers"
 # shellcheck disable=SC2016
 no_listener='mpirun -n 4 --host h0:4 --mca pml ob1 --mca coll dma --mca coll_dma_verbose 1 $LOOP -s 2000 >$WORK/alone 2>&1 &
     job=$!
@@ -355,7 +355,7 @@ no_listener='mpirun -n 4 --host h0:4 --mca pml ob1 --mca coll dma --mca coll_dma
     cat $WORK/alone $WORK/listeners
     grep -q "4 ranks, ready" $WORK/alone && ! grep -E "(10.77.0.1|127.0.0.1):.*coll_loop" $WORK/listeners'
 ok 'no listener on one node' env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-    "$here/bed" 1 -t 1200 -- bash -euo pipefail -c "$no_listener"
+    "$here/bed" 1 -- bash -euo pipefail -c "$no_listener"
 # shellcheck disable=SC2016
 second_network='for host in h0 h1; do
         $CTL $host run ip link add second type veth peer name end
@@ -376,7 +376,7 @@ second_network='for host in h0 h1; do
         ! grep "10.78.0.1:.*coll_loop" $WORK/listeners'
 for interfaces in eth0 10.77.0.0/24; do
     ok "only on interfaces of Open MPI: $interfaces" env CTL="$here/bed-ctl" LOOP="$build/test/bed/coll_loop" WORK="$work" \
-        "$here/bed" 2 -t 1200 -- bash -euo pipefail -c "$second_network" x "$interfaces"
+        "$here/bed" 2 -- bash -euo pipefail -c "$second_network" x "$interfaces"
 done
 
 # fault NAME KEEPALIVE PATTERN [OPTIONS]: the line that faults.sh prints for the fault has this pattern

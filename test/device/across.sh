@@ -17,7 +17,7 @@ work=$(mktemp -d "$build/test/device/across.XXXXXX")
 hosts() {
     rm -rf "$work/log"
     mkdir "$work/log"
-    EMU_LOG=$work/log EMU_SEED=$seed "$root/test/bed/bed" 2 -t 1200 --gpus 2 --persona mi300x "$@"
+    EMU_LOG=$work/log EMU_SEED=$seed "$root/test/bed/bed" 2 --gpus 2 --persona mi300x "$@"
 }
 
 # sweep SEED MEMORY BED-OPTIONS MPIRUN-ARGS...: pieces are small, so that small blocks have several. What UCX and the system

@@ -407,9 +407,9 @@ differ() {
 # shellcheck disable=SC2016
 hosts() {
     local output
-    output=$("$root/test/bed/bed" 1 -t 600 -- true 2>&1)
+    output=$("$root/test/bed/bed" 1 -- true 2>&1)
     [ $? != 77 ] || { echo "${output##*$'\n'}" && return 0; }
-    OUT=$build/test/device/info.json INFO=$info timeout 1200 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -t 600 -- bash -c \
+    OUT=$build/test/device/info.json INFO=$info timeout 1200 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -- bash -c \
         'mpirun -n 4 --map-by ppr:2:node --mca pml ob1 --mca coll dma "$INFO" --json >"$OUT"' || return 1
     cp "$build/test/device/info.json" "$work/json" && rm "$build/test/device/info.json" && follows "$work/json" &&
         is "[(h['name'], h['ranks'], h['first_rank']) for h in d['job']['hosts']] == [('h0', '0 to 1', 0), ('h1', '2 to 3', 2)]" "d['job']['served']"
@@ -419,9 +419,9 @@ hosts() {
 # shellcheck disable=SC2016
 first_calls_differ() {
     local output
-    output=$("$root/test/bed/bed" 1 -t 600 -- true 2>&1)
+    output=$("$root/test/bed/bed" 1 -- true 2>&1)
     [ $? != 77 ] || { echo "${output##*$'\n'}" && return 0; }
-    OUT=$build/test/device/info.json INFO=$info timeout 1200 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -t 600 -- bash -c \
+    OUT=$build/test/device/info.json INFO=$info timeout 1200 "$root/with-build" --build "$build" "$root/test/bed/bed" 2 -- bash -c \
         'mpirun --mca pml ob1 --mca coll dma -n 1 --host h0 "$INFO" --json : -n 1 --host h1 -x OMPI_MCA_coll_dma_net_first_calls=3 "$INFO" \
             --json >"$OUT"' || return 1
     cp "$build/test/device/info.json" "$work/json" && rm "$build/test/device/info.json" && follows "$work/json" &&

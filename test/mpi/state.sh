@@ -182,7 +182,7 @@ three_hosts='mpirun -n 6 --map-by ppr:2:node --mca pml ob1 --mca coll dma --mca 
 # over_hosts CALLS SHOWN: a job on three hosts whose last rank does not enter call CALLS + 1; hosts h0 and h2 show this pattern
 over_hosts() {
     local output
-    output=$("$root/test/bed/bed" 1 -t 600 -- true 2>&1)
+    output=$("$root/test/bed/bed" 1 -- true 2>&1)
     [ $? != 77 ] || { echo "${output##*$'\n'}" && return 77; }
     rm -f "$work"/h?
     CTL="$root/test/bed/bed-ctl" STATE=$state WORK=$work WAITING=$waiting CALLS=$1 SHOWN=$2 "$root/test/bed/bed" 3 -t 1000 -- \

@@ -340,7 +340,7 @@ if [ -e "$build/test/emu/collective" ]; then
 else
     echo 'not checked: engines, because this machine cannot emulate a node'
 fi
-if output=$("$root/test/bed/bed" 1 -t 600 -- true 2>&1); then
+if output=$("$root/test/bed/bed" 1 -- true 2>&1); then
     ok 'a link that loses data' slow_link
     ok 'three hosts' over_hosts
     ok 'three hosts with other clocks' other_clocks
