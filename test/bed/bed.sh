@@ -191,10 +191,11 @@ gpus='mpirun -n 4 --map-by ppr:2:node bash -c "[ -d \$EMU_NODE/topology ] && ech
     [ "$(awk "{ print \$3 }" $WORK/nodes | sort -u | wc -l)" = 2 ]
     [ "$($CTL h1 run rocminfo 2>/dev/null | grep -c "Name: *gfx")" -ge 2 ]'
 
-# fault NAME PATTERN: the line that faults.sh prints for the fault has this pattern
+# fault NAME PATTERN: the line that faults.sh prints for the fault has this pattern. The suite `nodes`, which may run at the same
+# time, uses the usual folder.
 # shellcheck disable=SC2317
 fault() {
-    says "$2" "$here/faults.sh" -f 1 -w 100 "$1" -- --mca pml ob1 --mca coll dma
+    says "$2" "$here/faults.sh" -f 1 -w 100 -l "$build/log/faults-of-bed" "$1" -- --mca pml ob1 --mca coll dma
 }
 
 # ---------------------------------------------------------------------------------------------------------------------

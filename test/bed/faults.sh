@@ -1,5 +1,5 @@
 #!/bin/bash
-# faults.sh [-k HOSTS] [-n RANKS_PER_HOST] [-b BYTES] [-f FAULT_SECONDS] [-w WAIT_SECONDS] FAULT...|all [-- MPIRUN-ARGS...]
+# faults.sh [-k HOSTS] [-n RANKS_PER_HOST] [-b BYTES] [-f FAULT_SECONDS] [-w WAIT_SECONDS] [-l FOLDER] FAULT...|all [-- MPIRUN-ARGS...]
 #
 # Shows what a user sees when a fault happens in a loop of collectives (coll_loop) across hosts. Each fault has a bed of its own
 # and happens one second after the begin of the loop. For each, the script prints a line:
@@ -38,7 +38,7 @@
 #     files     a rank may open 32 files
 #     full      there is no room in /dev/shm
 #
-# The output of the jobs is in build/log/faults/FAULT.
+# The output of the jobs is in FOLDER/FAULT. FOLDER is build/log/faults; who runs beside others needs one of their own.
 #
 # Exit status 0: every fault could be injected, whatever the outcome. 77: this machine cannot have a bed. Not part of ./check by
 # itself.
@@ -53,15 +53,16 @@ usage() {
     exit 2
 }
 
-hosts=2 per=2 bytes=1024 seconds=3 patience=30
-while getopts k:n:b:f:w: option; do
-    [[ $OPTARG =~ ^[1-9][0-9]{0,7}$ ]] || usage
+hosts=2 per=2 bytes=1024 seconds=3 patience=30 logs=$root/build/log/faults
+while getopts k:n:b:f:w:l: option; do
+    [ "$option" = l ] || [[ $OPTARG =~ ^[1-9][0-9]{0,7}$ ]] || usage
     case $option in
     k) hosts=$OPTARG ;;
     n) per=$OPTARG ;;
     b) bytes=$OPTARG ;;
     f) seconds=$OPTARG ;;
     w) patience=$OPTARG ;;
+    l) logs=$OPTARG ;;
     *) usage ;;
     esac
 done
@@ -82,7 +83,6 @@ done
 [ $# = 0 ] || shift
 ranks=$((hosts * per))
 last=h$((hosts - 1))
-logs=$root/build/log/faults
 
 now_ms() {
     local now=${EPOCHREALTIME/[.,]/}
