@@ -69,14 +69,22 @@ shm_list() {
     ls -A /dev/shm
 }
 
-# Files of the job: new files in /dev/shm whose names contain its pids, and everything under its own TMPDIR. Unit tests that
-# run at the same time make trees there (libsdma_tree.c).
+# Files of the job: new files in /dev/shm whose names contain its pids, and everything under its own TMPDIR. Files of other
+# suites, too, if their names contain such digits. Unit tests make trees there (libsdma_tree.c).
 leftovers() {
     comm -13 "$work/shm.before" <(shm_list | sort) | grep -E "${1}|dma" | grep -v '^dma-topology-' | sed 's|^|/dev/shm/|'
     find "$TMPDIR" -mindepth 1 ! -type d
     grep -l 'memfd:.*dma' /proc/[0-9]*/maps 2>/dev/null | while IFS=/ read -r _ _ pid _; do
         grep -qzFx "DMA_KILL_TEST=$DMA_KILL_TEST" "/proc/$pid/environ" 2>/dev/null && echo "/proc/$pid/maps"
     done
+}
+
+# nothing_stays PIDS: of what was left behind first, nothing is there any more
+# shellcheck disable=SC2317
+nothing_stays() {
+    leftovers "$1" | sort | comm -12 "$work/left" - >"$work/stays"
+    mv "$work/stays" "$work/left"
+    [ ! -s "$work/left" ]
 }
 
 # one NUMBER: prints why it failed
@@ -112,9 +120,10 @@ one() {
         ours | xargs -r kill -9
         status=1
     fi
-    left=$(leftovers "$pids")
-    if [ -n "$left" ]; then
-        echo "left behind: $left"
+    leftovers "$pids" | sort >"$work/left"
+    # What belongs to a suite beside this one vanishes, and what a killed job leaves behind does not.
+    if ! await 60000 nothing_stays "$pids"; then
+        echo "left behind: $(cat "$work/left")"
         status=1
     fi
     return $status
