@@ -1,6 +1,7 @@
 /*
- * coll_loop [-s SECONDS] [-b BYTES] [-g GRACE]: alternates all-gathers and all-to-alls, and checks every byte, until SECONDS
- * have passed on rank 0 or rank 0 receives SIGUSR1. Tests inject faults meanwhile. Prints what a user would see:
+ * coll_loop [-s SECONDS] [-b BYTES] [-g GRACE] [-p PAUSE]: alternates all-gathers and all-to-alls, and checks every byte, until
+ * SECONDS have passed on rank 0 or rank 0 receives SIGUSR1. After both, each rank sleeps PAUSE microseconds (2000), so that the
+ * loop leaves processor time to others. Tests inject faults meanwhile. Prints what a user would see:
  *
  *     rank 1 host h0 pid 17 node 1 of 2    of each rank; node: its rank among the ranks that share memory
  *     looping                              rank 0, when all ranks are in the loop
@@ -26,7 +27,7 @@ enum { EXIT_RETURNED = 3, EXIT_WRONG = 4 };
 
 typedef struct loop {
     double seconds, start, slowest;
-    unsigned grace;
+    unsigned grace, pause;
     int bytes; /* of a block; in all-gathers, the last byte says whether this call is the last */
     int rank, ranks;
     long call;
@@ -147,7 +148,7 @@ static int options(loop_t *loop, int argc, char **argv)
 {
     int option;
 
-    while ((option = getopt(argc, argv, "s:b:g:")) != -1) {
+    while ((option = getopt(argc, argv, "s:b:g:p:")) != -1) {
         switch (option) {
         case 's':
             loop->seconds = atof(optarg);
@@ -158,6 +159,9 @@ static int options(loop_t *loop, int argc, char **argv)
         case 'g':
             loop->grace = (unsigned)atoi(optarg);
             break;
+        case 'p':
+            loop->pause = (unsigned)atoi(optarg);
+            break;
         default:
             return -1;
         }
@@ -167,13 +171,13 @@ static int options(loop_t *loop, int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    loop_t loop = {.seconds = 5, .bytes = 1024, .grace = 3};
+    loop_t loop = {.seconds = 5, .bytes = 1024, .grace = 3, .pause = 2000};
     int last = 0;
 
     signal(SIGUSR1, on_signal);
     MPI_Init(&argc, &argv);
     if (options(&loop, argc, argv)) {
-        fprintf(stderr, "usage: coll_loop [-s SECONDS] [-b BYTES] [-g GRACE]\n");
+        fprintf(stderr, "usage: coll_loop [-s SECONDS] [-b BYTES] [-g GRACE] [-p PAUSE]\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &loop.rank);
@@ -197,6 +201,7 @@ int main(int argc, char **argv)
         loop.call++;
         last = gather_once(&loop);
         loop.call++;
+        usleep(loop.pause);
     }
     MPI_Allreduce(MPI_IN_PLACE, &loop.slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     if (0 == loop.rank) {
