@@ -290,6 +290,20 @@ static bool link_up(bool up)
     return good;
 }
 
+static void await_stop(pid_t pid)
+{
+    char path[64], state = 0;
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    while (state != 'T') {
+        FILE *file = fopen(path, "r");
+
+        ck_assert(file && fscanf(file, "%*d %*s %c", &state) == 1);
+        fclose(file);
+        usleep(1000);
+    }
+}
+
 /* A peer is stopped for several times the keepalive (arg), with more under way than the kernel buffers: it is late,
  * not dead. */
 static void stopped(proc_t *p)
@@ -306,7 +320,7 @@ static void stopped(proc_t *p)
     if (p->rank == 1) {
         raise(SIGSTOP);
     } else {
-        usleep(300000);
+        await_stop(p->shared->pid[1]);
     }
     start = proc_now();
     for (uint32_t i = 0; i < N; i++) {
