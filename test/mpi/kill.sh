@@ -89,7 +89,7 @@ nothing_stays() {
 
 # one NUMBER: prints why it failed
 one() {
-    local ranks=$((2 + RANDOM % 3)) mpirun target pids start took left status=0
+    local ranks=$((2 + RANDOM % 3)) mpirun target pids start took status=0
     rm -rf "$TMPDIR" "$work/out"
     mkdir "$TMPDIR"
     shm_list | sort >"$work/shm.before"
