@@ -66,8 +66,8 @@ static void make_region(region_t *r, int blocks, long windows)
         }
         for (long w = 0; w < windows && r->base != MAP_FAILED; w++) {
             void *at = r->base + (size_t)(b * windows + w) * WINDOW;
-            if (mmap(at, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, r->fds[b][place_of(w, windows)], 0) !=
-                at) {
+            if (mmap(at, WINDOW, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
+                     r->fds[b][place_of(w, windows)], 0) != at) {
                 r->base = MAP_FAILED;
             }
         }
