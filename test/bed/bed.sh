@@ -137,6 +137,7 @@ down_up='$CTL h1 link down
     [ "$back" = 0 ]
     [ "$($CTL h1 run cat /sys/class/net/eth0/carrier)" = 0 ]
     $CTL h1 link up
+    await eval "read -r back _ <<<\"\$(ping_h1 1)\"; [ \"\$back\" = 1 ]"
     read -r back _ <<<"$(ping_h1 20)"
     [ "$back" = 20 ]'
 

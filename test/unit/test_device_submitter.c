@@ -18,6 +18,7 @@
 
 static _Atomic unsigned wakes;                   /* bells of others that the thread of a late rank has rung */
 static _Thread_local const dma_bell_t *own_bell; /* of a late rank */
+static _Atomic(dma_bell_t *) first_bell;         /* of rank 0 */
 
 void __real_dma_bell_wake(dma_bell_t *bell);
 void __wrap_dma_bell_wake(dma_bell_t *bell);
@@ -144,10 +145,16 @@ static void first_rank_computes(rank_t *r)
     posted_t p[3];
 
     warm_up(r, r->comms[0]);
+    own_bell = r->rank ? dma_arena_bell(dma_arena_base(r->proc->arena)) : NULL;
+    if (r->rank == 0) {
+        atomic_store(&first_bell, dma_arena_bell(dma_arena_base(r->proc->arena)));
+    }
     threads_barrier(r);
     if (r->rank) {
         usleep(20000 + threads_random(r, 20000));
-        own_bell = dma_arena_bell(dma_arena_base(r->proc->arena));
+        while (want->overlap && !atomic_load(&atomic_load(&first_bell)->listening)) {
+            usleep(50); /* rank 0's thread does not sleep yet */
+        }
     }
     for (int i = 0; i < want->posts; i++) {
         p[i] = post(r, r->comms[0], &gather, (uint64_t)(10 + i));

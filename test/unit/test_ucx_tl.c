@@ -374,7 +374,8 @@ END_TEST
 static void leave(proc_t *p)
 {
     static const dma_net_tag_t tags[] = {{.comm = 5, .owner = 1}, {.comm = 5, .owner = 2}, {.comm = 6, .owner = 1}};
-    message_t m[6], late = {.tag = {.comm = 5, .owner = 1, .seq = 1}, .seed = 9, .bytes = 3 << 20};
+    message_t m[6], last = {.tag = {.comm = 7}, .seed = 7, .bytes = 8};
+    message_t late = {.tag = {.comm = 5, .owner = 1, .seq = 1}, .seed = 9, .bytes = 3 << 20};
 
     for (int i = 0; i < 6; i++) {
         m[i] = (message_t){.tag = tags[i / 2], .seed = (uint64_t)i, .bytes = i % 2 ? 3 << 20 : 300};
@@ -382,9 +383,13 @@ static void leave(proc_t *p)
             send_one(p, 1, &m[i]);
         }
     }
-    for (double end = proc_now() + 0.5; proc_now() < end;) {
-        proc_turn(p);
+    /* Messages arrive in the order in which they are sent. */
+    if (p->rank == 0) {
+        send_one(p, 1, &last);
+    } else {
+        receive_one(p, 0, &last);
     }
+    finish_one(p, &last, p->rank);
     if (p->rank == 1) {
         dma_ucx_comm_unregister(p->net, tags[0].comm, tags[0].owner);
         receive_one(p, 0, &m[0]);
