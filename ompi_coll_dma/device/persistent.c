@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "device/eager.h"
 #include "gpu/brief.h"
+#include "node/entry.h"
 
 static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
 {
@@ -135,13 +136,36 @@ static dma_status_t agree_on_call(dma_comm_t *comm, bool prepared, bool wanted, 
     return status;
 }
 
+/* *all: all ranks have published the same call. Prepared starts publish no descriptors, in which other starts find a call that
+ * differs. A call that differs is not prepared, so its starts find it. If two ranks differ, every rank differs from one. */
+static dma_status_t all_published(dma_comm_t *comm, const dma_task_t *task, bool published, bool *all)
+{
+    struct {
+        uint64_t published, sign;
+    } own = {published, published ? task->run.sign : 0};
+    dma_bootstrap_t exchange;
+    dma_status_t status = dma_device_exchange(comm, &own, sizeof(own), &exchange);
+
+    *all = published && status == DMA_OK;
+    if (status != DMA_OK) {
+        return status;
+    }
+    for (int r = 0; r < comm->nranks; r++) {
+        const uint64_t *record = dma_bootstrap_record(&exchange, r);
+
+        *all = *all && record[0] && dma_entry_compare(own.sign, record[1]) == DMA_OK;
+    }
+    dma_bootstrap_end(&exchange);
+    return DMA_OK;
+}
+
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
     dma_task_t task = {.comm = comm};
     uint64_t largest = 0;
     dma_reason_t why = publish_call(comm, &task, call, arrays);
     bool all, eager = false;
-    dma_status_t status = dma_device_all(comm, !why, &all);
+    dma_status_t status = all_published(comm, &task, !why, &all);
 
     if (status == DMA_OK && all) {
         why = prepare_call(comm, &task);

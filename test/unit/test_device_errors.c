@@ -249,6 +249,20 @@ typedef struct wrong {
     dma_status_t status;
 } wrong_t;
 
+/* The end of a start. */
+typedef struct result {
+    dma_status_t status;
+    _Atomic bool ended;
+} result_t;
+
+static void note_result(void *arg, dma_status_t status)
+{
+    result_t *result = arg;
+
+    result->status = status;
+    atomic_store(&result->ended, true);
+}
+
 static void one_is_wrong(rank_t *r)
 {
     const wrong_t *w = r->job->arg;
@@ -289,6 +303,40 @@ static const wrong_t wrongs[] = {
 START_TEST(ranks_disagree)
 {
     job_t job = call_job(3, one_is_wrong, NULL);
+
+    job.arg = &wrongs[_i];
+    call_run_job(&job);
+}
+END_TEST
+
+/* Their persistent calls differ. What all prepare has no descriptors, so they must not prepare it. */
+static void one_prepares_another(rank_t *r)
+{
+    const wrong_t *w = r->job->arg;
+    call_spec_t spec = gather;
+    dma_channel_t *channel;
+    result_t result = {.status = DMA_AGAIN};
+    call_t *c;
+
+    spec.coll = r->rank == 1 ? w->other : w->coll;
+    spec.elements = r->rank == 1 ? w->elements : 900;
+    spec.sizes = r->rank == 1 ? w->sizes : 5;
+    prepare(r);
+    c = call_make(r, &spec);
+    must(r, dma_channel_create(r->comms[0], &c->call, note_result, &result, &channel) == DMA_OK, "channel");
+    call_fill(r, c, 1);
+    must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
+    while (!atomic_load(&result.ended)) {
+        threads_host.progress();
+    }
+    must(r, result.status == w->status, "%s, not %s", dma_status_name(result.status), dma_status_name(w->status));
+    dma_channel_destroy(channel);
+    leave(r, c);
+}
+
+START_TEST(ranks_prepare_different_calls)
+{
+    job_t job = call_job(3, one_prepares_another, NULL);
 
     job.arg = &wrongs[_i];
     call_run_job(&job);
@@ -467,6 +515,7 @@ int main(void)
     unit_test(s, openings_fail_in_between, 20);
     unit_test(s, record_outside_of_the_allocation, 20);
     unit_loop(s, ranks_disagree, 0, (int)(sizeof(wrongs) / sizeof(wrongs[0])), 10);
+    unit_loop(s, ranks_prepare_different_calls, 0, (int)(sizeof(wrongs) / sizeof(wrongs[0])), 10);
     unit_loop(s, rank_fails_in_an_agreement, 0, 2, 10);
     unit_loop(s, rank_fails_before_a_start, 0, 2, 10);
     unit_loop(s, engine_breaks, 0, 2, 10);
