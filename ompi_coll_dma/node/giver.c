@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -181,6 +182,14 @@ static void answer_wish(const dma_giver_t *g, int to)
     }
 }
 
+/* Without room for one more file, accept says so before it looks at the socket. */
+static bool has_been_shut(int fd)
+{
+    struct pollfd p = {.fd = fd};
+
+    return poll(&p, 1, 0) > 0 && p.revents & POLLHUP;
+}
+
 static void *main_of_giver(void *arg)
 {
     const dma_giver_t *g = arg;
@@ -193,6 +202,9 @@ static void *main_of_giver(void *arg)
             answer_wish(g, to);
             close(to);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            if (has_been_shut(g->fd)) {
+                return NULL;
+            }
             usleep(10000); /* until the application has closed something */
         } else if (errno != EINTR && errno != ECONNABORTED) {
             return NULL; /* dma_giver_stop */

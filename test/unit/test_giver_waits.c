@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -294,6 +295,28 @@ START_TEST(giver_goes_on)
 }
 END_TEST
 
+/* The application may open no more files. The thread of the giver waits for one, and ends all the same. */
+START_TEST(stops_without_files)
+{
+    uint64_t missing = UINT64_MAX;
+    struct rlimit limit;
+    dma_giver_t *giver;
+    int fd;
+
+    giver_begin();
+    giver = giver_run(&missing);
+    fd = giver_connect(0);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &(struct rlimit){3, limit.rlim_max}), 0);
+    close(fd); /* so that it goes back to accept */
+    usleep(100000);
+    dma_giver_stop(giver);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    giver_end();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("giver_waits");
@@ -305,5 +328,6 @@ int main(void)
     unit_test(s, signals_while_connecting, LIMIT);
     unit_test(s, signals_for_ever, LIMIT);
     unit_test(s, giver_goes_on, LIMIT);
+    unit_test(s, stops_without_files, LIMIT);
     return unit_main(s);
 }
