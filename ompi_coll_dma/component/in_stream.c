@@ -45,7 +45,7 @@ static dma_in_stream_result_t start(dma_app_stream_t *stream, ompi_request_t *ha
     mca_coll_dma_request_t *request = (mca_coll_dma_request_t *)handle;
     dma_channel_t *channel = channel_of(handle);
 
-    started->first = channel && !request->in_stream;
+    started->first = !channel || !request->in_stream;
     if (!channel) {
         return DMA_IN_STREAM_UNSERVED;
     }
