@@ -77,6 +77,7 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 
     dma_submitter_give_back(comm);
     dma_device_stop(comm);
+    dma_device_in_stream_destroy(comm); /* it reads the plan of failed starts */
     dma_device_parts_end(comm, comm->window.permanent || comm->state == DMA_COMM_POISONED);
     dma_device_eager_destroy(comm);
     dma_scratch_leave(comm, comm->window.permanent);
@@ -91,7 +92,6 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     } else {
         dma_slots_trim_host(comm->proc);
     }
-    dma_device_in_stream_destroy(comm);
     free(dc);
     comm->device = NULL;
 }
