@@ -471,6 +471,14 @@ void dma_device_eager_unregister(dma_comm_t *comm)
     }
 }
 
+/* Rank A may have gone on after a failure of another call on the parent, or of this one: its stream can still send packets of
+ * starts that this rank has not made. */
+static bool may_still_come(const dma_comm_t *comm)
+{
+    return comm->state == DMA_COMM_POISONED || dma_window_poisoned(&comm->window) != DMA_OK ||
+           (comm->parent && comm->parent->window.own && dma_window_poisoned(&comm->parent->window) != DMA_OK);
+}
+
 void dma_device_eager_destroy(dma_comm_t *comm)
 {
     struct dma_device_eager *e = comm->device->eager;
@@ -483,7 +491,7 @@ void dma_device_eager_destroy(dma_comm_t *comm)
             dma_ipc_close(comm->proc->ipc, e->peers[r]);
         }
     }
-    if (e->memory && (comm->window.permanent || comm->state == DMA_COMM_POISONED)) {
+    if (e->memory && (comm->window.permanent || may_still_come(comm))) {
         dma_scratch_keep(comm->proc, e->memory);
     } else if (e->memory) {
         dma_scratch_put(comm->proc, e->memory, false);
