@@ -193,7 +193,10 @@ static dma_status_t use_whole(dma_comm_t *comm, dma_task_t *task, const need_t *
     struct dma_device_call *d = task->device;
     dma_status_t status = DMA_ERR_NOMEM;
 
-    if ((d->scratch.displs = malloc(2 * (size_t)comm->nranks * sizeof(*d->scratch.displs)))) {
+    if (!d->scratch.displs) { /* else of an attempt before */
+        d->scratch.displs = malloc(2 * (size_t)comm->nranks * sizeof(*d->scratch.displs));
+    }
+    if (d->scratch.displs) {
         status = try_stage(comm, task, need);
     }
     if (status == DMA_OK) {
