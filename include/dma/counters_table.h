@@ -36,20 +36,21 @@ DMA_COLLS(DMA_COUNTER_PERSISTENT)
 #undef DMA_COUNT_MOVING_SHARED
 #undef DMA_COUNT_MOVING_OWN
 DMA_COUNTER(COMM, EVENTS, calls_below,
-    "Of the blocking calls, those that the next collective component has done, because coll/dma does not serve the "
-    "communicator; and calls that do not block, where a rank has not loaded coll/dma.")
+    "Calls that the next collective component has carried out: blocking calls of communicators that coll/dma does not serve "
+    "or has not set up so far, and calls in any form where a rank has not loaded coll/dma.")
 DMA_COUNTER(COMM, EVENTS, calls_messages,
-    "Of the other calls, those that were done by messages of Open MPI, because coll/dma does not serve the communicator, or "
-    "because there was no shared memory for a persistent request.")
+    "Other calls that were done by point-to-point messages of Open MPI, because coll/dma does not serve the communicator, "
+    "or because there was no shared memory for a persistent request.")
 DMA_COUNTER(COMM, EVENTS, calls_self, "Calls of communicators of one rank.")
-DMA_COUNTER(COMM, EVENTS, calls_nodes, "Calls of communicators over several nodes, begun between the nodes.")
+DMA_COUNTER(COMM, EVENTS, calls_nodes, "Calls of communicators over several nodes that coll/dma has begun between the nodes.")
 DMA_COUNTER(COMM, EVENTS, calls_repeated,
     "Of the calls that a GPU engine has done, those in which all ranks repeated their last call or start, so that nothing was "
     "looked up.")
 DMA_COUNTER(COMM, EVENTS, calls_staged,
     "Calls with device memory in which this process has put host memory in its place. The reasons have counters too.")
 DMA_COUNTER(COMM, EVENTS, calls_slots,
-    "Of these, those whose device memory went through pinned memory that the ranks share, copied by the GPUs' runtime alone.")
+    "Of the staged calls, those whose device memory went through pinned memory that the ranks share, copied by the GPUs' "
+    "runtime alone.")
 DMA_COUNTER(COMM, EVENTS, calls_scratch,
     "Calls with device memory in which this process has put scratch memory in the place of a buffer. The reasons have "
     "counters too.")
@@ -71,35 +72,36 @@ DMA_COUNTER(COMM, BYTES, bytes_cores,
     "Bytes that this process has received, its own block included, in calls that the cores of the ranks have carried out: on "
     "one node through shared memory, with variants whose names begin with host_, and on communicators of one rank.")
 DMA_COUNTER(COMM, BYTES, bytes_cross,
-    "Of these, the bytes that were copied directly out of another process's memory.")
+    "Of coll_dma_bytes_cores, the bytes that were copied directly out of another process's memory.")
 DMA_COUNTER(COMM, BYTES, bytes_sent, "Bytes in messages to ranks of other nodes.")
 DMA_COUNTER(COMM, BYTES, bytes_received, "Bytes in messages from ranks of other nodes.")
 DMA_COUNTER(COMM, EVENTS, messages_sent, "Messages to ranks of other nodes.")
 DMA_COUNTER(COMM, EVENTS, messages_received, "Messages from ranks of other nodes.")
 DMA_COUNTER(COMM, EVENTS, armed, "Starts of persistent requests whose programs were given to the engines before MPI_Start.")
-DMA_COUNTER(COMM, EVENTS, armed_started, "Of these, those that MPI_Start has started.")
-DMA_COUNTER(COMM, EVENTS, armed_cancelled, "Of these, those that were removed before MPI_Start.")
+DMA_COUNTER(COMM, EVENTS, armed_started, "Of the armed starts, those that MPI_Start has started.")
+DMA_COUNTER(COMM, EVENTS, armed_cancelled, "Of the armed starts, those that were removed before MPI_Start.")
 DMA_COUNTER(COMM, NANOSECONDS, armed_ns,
     "Time that programs have waited in the engines for MPI_Start, until it came or they were removed.")
 DMA_COUNTER(PROC, BYTES, bytes_engines,
     "Bytes that GPU engines were told to write: a packet or copy with two destinations counts twice, an exchange counts what "
     "each of its copies writes. What was armed counts when it is started.")
 DMA_COUNTER(PROC, EVENTS, packets, "Packets that were given to queues of the engine sdma; those of the self-test are not included.")
-DMA_COUNTER(PROC, EVENTS, packets_skipped, "Of these, those that the engines have skipped, because their programs were removed.")
-DMA_COUNTER(PROC, EVENTS, doorbells, "Doorbells of such queues that were rung.")
+DMA_COUNTER(PROC, EVENTS, packets_skipped,
+    "Packets of the engine sdma that the engines have skipped, because their programs were removed.")
+DMA_COUNTER(PROC, EVENTS, doorbells, "Doorbells of queues of the engine sdma that were rung.")
 DMA_COUNTER(PROC, EVENTS, nudges,
-    "Times that such a queue with work did not move for 10 ms or more, so that its doorbell was rung again with a packet that "
-    "does nothing. If the queue moves then, a doorbell or a read pointer had been lost.")
-DMA_COUNTER(PROC, EVENTS, rings_full, "How often such a queue had no room for a group of packets.")
+    "Times that a queue of the engine sdma with work did not move for 10 ms or more, so that its doorbell was rung again "
+    "with a packet that does nothing. If the queue moves then, a doorbell or a read pointer had been lost.")
+DMA_COUNTER(PROC, EVENTS, rings_full, "How often a queue of the engine sdma had no room for a group of packets.")
 DMA_COUNTER(PROC, EVENTS, stream_echoes, "Calls in which the engine stream has copied the own block to a peer and back.")
-DMA_COUNTER(PROC, EVENTS, imports, "Allocations of other processes that were opened.")
+DMA_COUNTER(PROC, EVENTS, imports, "Allocations of device memory of other processes that were opened.")
 DMA_COUNTER(PROC, LEVEL, scratch_held,
     "Device memory that this process holds now for collectives: scratch memory, and temporary memory of engines. Unlike "
-    "other counters this one also decreases, and a tool reads its value.")
-DMA_COUNTER(PROC, LEVEL, scratch_most, "The most device memory that it has held at once.")
+    "other counters, this value also decreases, and a tool reads the value itself.")
+DMA_COUNTER(PROC, LEVEL, scratch_most, "The most device memory that this process has held at once for collectives.")
 DMA_COUNTER(PROC, LEVEL, pinned_held,
-    "Pinned host memory that this process holds now for copies between host and device. This one also decreases.")
-DMA_COUNTER(PROC, LEVEL, pinned_most, "The most pinned host memory that it has held at once.")
+    "Pinned host memory that this process holds now for copies between host and device. This value also decreases.")
+DMA_COUNTER(PROC, LEVEL, pinned_most, "The most pinned host memory that this process has held at once for such copies.")
 DMA_COUNTER(PROC, EVENTS, progress_turns,
     "Calls of the progress callback of coll/dma, which is registered only while its collectives are in progress.")
 /* clang-format on */

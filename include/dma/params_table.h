@@ -45,11 +45,10 @@ DMA_PARAM_NUMBER(uint32_t, ring_depth, 8, 4, 65536, RANGE, AGREED, TUNER, "colle
 DMA_PARAM_NUMBER(size_t, slot_bytes, 16384, 256, 1073741824, RANGE, AGREED, TUNER, "bytes",
     "Largest block that is copied through shared memory in one piece. This size shrinks as the number of ranks grows.")
 DMA_PARAM_NUMBER(size_t, chunk_bytes, 65536, 4096, 1073741824, RANGE, AGREED, TUNER, "bytes",
-    "Largest piece in which larger blocks are streamed through shared memory. This size shrinks as the number of ranks "
-    "grows.")
+    "Larger blocks go through shared memory in pieces of at most this size. This size shrinks as the number of ranks grows.")
 DMA_PARAM_NUMBER(uint32_t, chunk_depth, 0, 0, 65536, RANGE, AGREED, TUNER, "pieces",
-    "Pieces of a stream that may be in shared memory at once; rounded down to a power of two, at least 2. 0: as many "
-    "as make what a rank reads of all other ranks about as large as a level-2 cache, at least 4.")
+    "Pieces of a large block that may be in shared memory at once; rounded down to a power of two, at least 2. 0: so many "
+    "that what a rank reads of all other ranks is about as large as a level-2 cache, at least 4.")
 DMA_PARAM_NUMBER(int, cross_memory, 1, 0, 1, RANGE, AGREED, TUNER, "",
     "1: ranks read the memory of other processes directly, if set-up has shown that every pair of ranks can. 0: never.")
 DMA_PARAM_NUMBER(double, warn, 60, 0, 1000000, RANGE, LOCAL, USER, "seconds",
@@ -67,12 +66,12 @@ DMA_PARAM_NAME(engine, 16, engines, LOCAL, USER,
 DMA_PARAM_NAME(queues, 16, queue_providers, LOCAL, TUNER,
     "Provider of the queues of the engine sdma: rocr (ROCr's own interface for DMA queues, from version 1.31 of its AMD "
     "extensions on), kfd (the kernel driver), thunk (the libhsakmt that ROCr has loaded, ROCm up to 6.2), or auto (the "
-    "first that works, before all others one whose queues can name their engine). With HSA_ENABLE_SDMA=0 in the "
-    "environment none is used.")
+    "first that works; one whose queues can name their engine is preferred). With HSA_ENABLE_SDMA=0 in the environment none "
+    "is used.")
 DMA_PARAM_PATH(record, LOCAL, USER,
     "File that coll_dma_accept has written: which packets have been proven on these GPUs. The engine sdma uses no others, "
-    "except plain copies. Without it, coll-dma/record below the directory for configuration files with which coll/dma was "
-    "built. all: every packet counts as proven.")
+    "except plain copies. Default: coll-dma/record in the directory for configuration files (--sysconfdir) of the build. "
+    "all: every packet counts as proven.")
 DMA_PARAM_NAME(gpu_variant, 32, gpu_variants, AGREED, TUNER,
     "Algorithm for device memory. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_NUMBER(uint32_t, gpu_queues, 0, 0, 256, RANGE, AGREED, TUNER, "queues",
@@ -80,9 +79,11 @@ DMA_PARAM_NUMBER(uint32_t, gpu_queues, 0, 0, 256, RANGE, AGREED, TUNER, "queues"
 DMA_PARAM_PATH(gpu_profile, AGREED, TUNER,
     "File with the cost model's constants for GPU engines, like profiles/mi300x.txt, whose values are built in.")
 DMA_PARAM_NUMBER(int, prelaunch, 2, 0, 1024, RANGE, LOCAL, TUNER, "requests",
-    "Most persistent collectives of a process whose programs are given to the engines before MPI_Start. 0: none.")
+    "Most persistent collectives of a process that are armed at once: the engines have their programs before MPI_Start. 0: "
+    "none.")
 DMA_PARAM_NUMBER(double, armed_seconds, 1, 0, 1000000, RANGE, LOCAL, TUNER, "seconds",
-    "Longest time that such a program waits in the engines for MPI_Start. Then it is removed until the next MPI_Start.")
+    "Longest time that the program of a persistent collective waits in the engines for MPI_Start. Then it is removed until "
+    "the next MPI_Start.")
 DMA_PARAM_NUMBER(double, parts_patience, 0.0002, 0, 1000000, RANGE, LOCAL, TUNER, "seconds",
     "How long partitions that are ready may wait in an engine behind one that is not. Then the CPU starts what is left of that "
     "round of the partitioned collective.")
@@ -91,12 +92,13 @@ DMA_PARAM_NAME(own_copy, 8, own_copies, LOCAL, TUNER,
     "as a graph), echo (to a peer and back, so that no compute unit is used), or auto (graph if the runtime has graphs; "
     "echo while such copies have been late).")
 DMA_PARAM_NUMBER(size_t, eager_bytes, 0, 0, 1048576, RANGE, LOCAL, USER, "bytes",
-    "Largest block of persistent collectives in device memory of CUDA whose starts are eager: a kernel sends and receives small "
-    "packets. That takes less time than copies in starts that streams make (MPIX_DMA_IN_STREAM), and some compute units for as "
-    "long. All ranks must allow it. 0: none are.")
+    "Largest block of persistent collectives in device memory of CUDA whose starts are eager: a kernel sends and receives "
+    "small packets. If a stream makes the starts (MPIX_DMA_IN_STREAM), the kernel takes less time than copies, and occupies "
+    "some compute units. All ranks must set it. 0: no start is eager.")
 DMA_PARAM_NUMBER(size_t, scratch_bytes, 268435456, 0, 1099511627776, RANGE, LOCAL, USER, "bytes",
-    "Most device memory that a process holds in place of buffers that engines cannot use where they are, on all its devices "
-    "together. Calls that need more are carried out in pieces. Where nothing is left, and with 0, they go through the host.")
+    "Most device memory that a process holds, on all its devices together, in place of buffers that engines cannot use "
+    "where they are. Calls that need more are carried out in pieces. Where nothing is left, and with 0, they go through the "
+    "host.")
 DMA_PARAM_NUMBER(size_t, pinned_bytes, 67108864, 0, 1099511627776, RANGE, LOCAL, USER, "bytes",
     "Most pinned host memory that a process holds for copies between host and device. Data beyond that pass through pinned "
     "memory in pieces. Where nothing is left, and with 0, they go through pageable memory, which is slow.")
@@ -110,18 +112,19 @@ DMA_PARAM_NUMBER(int, nodes, 1, 0, 1, RANGE, AGREED, USER, "",
     "1: communicators over several nodes are served too, over UCX, if the component was built with UCX. 0: only "
     "communicators of one node are served.")
 DMA_PARAM_NUMBER(uint32_t, net_first_calls, 64, 0, 1000, RANGE, AGREED, USER, "collectives",
-    "Small blocking collectives of a communicator over several nodes that coll/dma leaves to the next component, if no other one "
-    "has come before. Longer ones count once more for every 2 KiB of a block, an all-to-all-v counts 8 times. The collective behind "
-    "them sets the communicator up, which loads UCX and takes some milliseconds of processor time. Non-blocking and persistent "
-    "collectives set it up at once. 0: the first collective does.")
+    "Number of small blocking collectives at the beginning of a communicator over several nodes that go to the next "
+    "component. A longer one counts once more for every 2 KiB of a block, an all-to-all-v counts 8 times. The next "
+    "collective sets the communicator up, which loads UCX and takes some milliseconds of processor time. A non-blocking or "
+    "persistent collective sets it up at once. 0: the first collective does.")
 DMA_PARAM_NAME(net_variant, 32, net_variants, AGREED, TUNER,
     "Algorithm between nodes. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_PATH(net_profile, AGREED, TUNER,
-    "File with the cost model's constants for the network, like profiles/bed-1gbit.txt. Without a file, those of nodes "
-    "with eight adapters of 400 Gbit/s, or if TCP is the only transport of UCX, of 10 Gbit/s Ethernet.")
+    "File with the cost model's constants for the network, like profiles/bed-1gbit.txt. Without a file: the constants of "
+    "nodes with eight adapters of 400 Gbit/s, or if TCP is the only transport of UCX, of 10 Gbit/s Ethernet.")
 DMA_PARAM_NUMBER(size_t, net_chunk_bytes, 0, 4096, 1073741824, ZERO, AGREED, TUNER, "bytes",
-    "Largest message of pipelined blocks between nodes. Other messages are cut at 8 times this size or 256 KiB, "
-    "whichever is less, but not below this size, and all at 1 MiB. 0: chosen from the network profile, 16 KiB to 1 MiB.")
+    "Largest message of pipelined blocks between nodes. Other messages are cut at 8 times this size or 256 KiB, whichever "
+    "is less, or at this size if that is more. No message has more than 1 MiB. 0: chosen from the network profile, 16 KiB to "
+    "1 MiB.")
 DMA_PARAM_NUMBER(int, net_filter, 1, 0, 1, RANGE, LOCAL, USER, "",
     "1: over TCP and IPv4 only the other hosts of the job may connect to a process. 0: any host and user may. That is "
     "needed where addresses are translated (NAT) between the nodes.")
@@ -136,8 +139,8 @@ DMA_PARAM_NUMBER(size_t, trace_bytes, 67108864, 1048576, 1099511627776, RANGE, L
     "Most that a process writes into its file of coll_dma_trace; later events are only counted. A call takes 130 to 500 "
     "bytes, and 32 for each copy of an engine and each message between nodes.")
 DMA_PARAM_NAME(trace_stamps, 8, stamp_choices, LOCAL, TUNER,
-    "Which traced calls have the times of the engine stream, whose measuring takes some 7 microseconds: all, or some (every "
-    "16th call in the mean, and calls that begin 0.3 milliseconds after the one before or later). auto: some.")
+    "Which traced calls of the engine stream are measured by events, which takes some 7 microseconds: all, or some (every "
+    "16th call on average, and calls that begin 0.3 milliseconds after the one before or later). auto: some.")
 DMA_PARAM_PATH(sysfs, LOCAL, TESTER,
     "Root of the kernel's description of GPUs and their links. Without it, /sys/class/kfd/kfd/topology.")
 /* clang-format on */

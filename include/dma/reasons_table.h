@@ -16,7 +16,7 @@
 /* clang-format off */
 
 /* ---- a communicator is not served ---- */
-#define ASIDE "Set-ups that have ended so, or have tried a file instead. Without a file that works the communicator is not " \
+#define ASIDE "Set-ups that failed or tried a file instead, for this reason. Without a file that works the communicator is not " \
     "served: blocking calls go to the next component, others are done by messages."
 DMA_REASON(COMM, arena_zero, "its limit is 0", ASIDE)
 DMA_REASON(COMM, arena_limit, "its limit is reached", ASIDE)
@@ -141,7 +141,7 @@ DMA_REASON(COMM, scratch_bound, "scratch memory for the whole call would exceed 
 DMA_REASON(COMM, channel_memory, "no shared memory is left for another persistent collective",
     "Persistent requests that are done by messages.")
 #define UNPREPARED "Persistent requests with device memory that this rank did not prepare for engines for this reason: each start " \
-    "is resolved like other calls."
+    "looks its buffers up like other calls."
 DMA_REASON(COMM, unprepared_staged, "its buffers have to be staged in host memory", UNPREPARED)
 DMA_REASON(COMM, unprepared_engine, "this rank has no engine for it", UNPREPARED)
 DMA_REASON(COMM, unprepared_scratch, "its buffers need scratch memory", UNPREPARED)
@@ -152,8 +152,8 @@ DMA_REASON(COMM, unprepared_shapes, "an engine does not copy between its shapes"
 DMA_REASON(COMM, unprepared_plan, "there is no plan for it", UNPREPARED)
 #undef UNPREPARED
 DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for engines",
-    "Persistent requests with device memory that this rank could have prepared for engines: each start is resolved like "
-    "other calls.")
+    "Persistent requests with device memory that this rank could have prepared for engines: each start looks its buffers up "
+    "like other calls.")
 #define NOT_EAGER "Persistent requests whose blocks are not larger than coll_dma_eager_bytes and whose starts are not eager for this reason."
 DMA_REASON(COMM, eager_runtime, "the runtime or the device does not run the kernel for such blocks", NOT_EAGER)
 DMA_REASON(COMM, eager_waits, "the kernel was not loaded before, and a stream waits for another rank", NOT_EAGER)
@@ -208,7 +208,7 @@ DMA_REASON(PROC, engine_unknown, "there is no such engine", DEVICE)
 DMA_REASON(PROC, engine_refused, "the engine does not work on the device",
     "Engines that were tried on a device and are not used, for whatever reason; another one may serve the device. "
     "coll_dma_verbose 2 prints what the engine says.")
-#define SDMA "Of these, the devices that the engine sdma does not serve for this reason."
+#define SDMA "Devices that the engine sdma does not serve for this reason. engine_refused counts them, too."
 DMA_REASON(PROC, sdma_vendor, "the device is not AMD's", SDMA)
 DMA_REASON(PROC, sdma_location, "the runtime does not say where the device is", SDMA)
 DMA_REASON(PROC, sdma_driver, "there is no KFD topology: the amdgpu driver is not loaded, or sysfs is not mounted", SDMA)
