@@ -24,6 +24,20 @@ with_us() {
     grep -Eq "$right" <<<"$output" && grep -Eq "$served" <<<"$output"
 }
 
+# tool_case CMD...: a second time if the job crashed after its last check. With the tool interface, the progress thread of Open MPI
+# 4.1 may call mca_pmix_ext3x in MPI_Finalize when that has been unloaded: about once in 200 jobs on a busy machine.
+tool_case() {
+    local output
+    if output=$("$@"); then
+        echo "$output"
+    elif grep -Eq "$right" <<<"$output" && grep -q 'Signal: Segmentation fault' <<<"$output"; then
+        "$@"
+    else
+        echo "$output"
+        return 1
+    fi
+}
+
 # without_us RANKS ARGS...: the data are right, and coll/dma prints nothing
 without_us() {
     local output
@@ -71,8 +85,8 @@ ok 'a singleton' env OMPI_MCA_coll=dma timeout $((60 * ${patience:?})) "$allcoll
 
 ok 'spawned processes' with_us 2 --mca coll dma "$allcoll" --spawn 2
 ok 'spawned processes, without us' without_us 2 --mca coll ^dma "$allcoll" --spawn 2
-ok 'the tool interface loads everything first' with_us 2 --mca coll dma "$allcoll" --mpit
-ok 'the tool interface and a list without us' without_us 2 --mca coll basic,tuned,libnbc,self,inter "$allcoll" --mpit
+ok 'the tool interface loads everything first' tool_case with_us 2 --mca coll dma "$allcoll" --mpit
+ok 'the tool interface and a list without us' tool_case without_us 2 --mca coll basic,tuned,libnbc,self,inter "$allcoll" --mpit
 
 # An include list without dma is not changed: nothing is added, so MPI cannot start with this one. (Open MPI's message about
 # that does not always arrive: its mpirun loses help messages.)
