@@ -198,6 +198,8 @@ test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=call
 test_unit_test_pause_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clock_gettime,--wrap=nanosleep,--wrap=sched_yield,--wrap=getrusage
 test_unit_test_device_submitter_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bell_wake
+# looks at failed starts while a plan is freed
+test_unit_test_in_stream_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_plan_cache_free
 test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=dma_gpu_runtime_loaded
 # has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
