@@ -303,8 +303,9 @@ START_TEST(wrong_in_the_self_test)
     uint32_t all = 0;
 
     begin(options);
-    /* On a busy machine the copy behind a POLL may come too late to be noticed. */
-    for (int k = 0; k < (cases[_i].told ? 20 : 1) && !advice[0]; k++) {
+    /* On a busy machine the copy behind a POLL may come too late to be noticed, or only in what uses POLL. */
+    for (int k = 0; k < (cases[_i].told ? 20 : 1) && (!k || strcmp(advice, cases[_i].told)); k++) {
+        advice[0] = 0;
         unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
         unit.gen = &unit.limited;
         all = unit.limited.has;
