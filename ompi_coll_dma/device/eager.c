@@ -471,8 +471,8 @@ void dma_device_eager_unregister(dma_comm_t *comm)
     }
 }
 
-/* Rank A may have gone on after a failure of another call on the parent, or of this one: its stream can still send packets of
- * starts that this rank has not made. */
+/* After a failure of this call, or of another one on the parent, the stream of a peer may still send packets of starts that this
+ * rank has not made. */
 static bool may_still_come(const dma_comm_t *comm)
 {
     return comm->state == DMA_COMM_POISONED || dma_window_poisoned(&comm->window) != DMA_OK ||
