@@ -48,6 +48,11 @@ static bool is_allowed(void)
 
 static const dma_in_stream_t *_Atomic found_component;
 
+bool mpix_in_stream_is_used(void)
+{
+    return atomic_load_explicit(&found_component, memory_order_acquire) != NULL;
+}
+
 void mpix_in_stream_watch(void)
 {
     const dma_in_stream_t *component = atomic_load_explicit(&found_component, memory_order_acquire);

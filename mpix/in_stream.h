@@ -58,6 +58,9 @@ int mpix_in_stream_waitall(mpix_in_stream_t *s);
 /* Whoever waits for streams calls this again and again. Progress of MPI finds ranks that have failed, and streams do not wait for
  * requests that have failed. */
 void mpix_in_stream_watch(void);
+/* Has any queue been able to leave starts to its stream? Then any stream may be behind one that waits for another rank, so whoever waits
+ * for a stream makes calls of MPI. */
+bool mpix_in_stream_is_used(void);
 /* Waits until the stream has done everything that was put into it. False: it has failed. */
 bool mpix_in_stream_settle(const mpix_stream_t *stream);
 /* Waits until the stream has done everything, and makes all requests inactive. */

@@ -160,7 +160,7 @@ static int note_requests(MPIX_Queue queue, int count, const MPI_Request requests
 /* The host waits for the work that is before a start in the stream. */
 static int synchronize(MPIX_Queue queue)
 {
-    if (queue->in_stream.all.n == 0) {
+    if (!mpix_in_stream_is_used()) {
         return mpix_stream_synchronize(&queue->stream);
     }
     return mpix_in_stream_settle(&queue->stream) ? MPI_SUCCESS : MPI_ERR_OTHER;

@@ -26,8 +26,8 @@ struct dma_relay {
 
 /* ---- create, acquire, release ---- */
 
-/* In scope. Destroys what create_objects has created, also if it has failed. */
-static void destroy_objects(dma_relay_t *r)
+/* In scope. Destroys what create_objects has created, also if it has failed. DMA_AGAIN: the memory is still registered. */
+static dma_status_t destroy_objects(dma_relay_t *r)
 {
     const dma_gpu_runtime_t *rt = r->rt;
 
@@ -44,9 +44,7 @@ static void destroy_objects(dma_relay_t *r)
             (void)rt->stream_destroy(r->stream[dir]);
         }
     }
-    if (r->pinned) {
-        (void)rt->host_unregister(r->memory);
-    }
+    return r->pinned ? rt->host_unregister(r->memory) : DMA_OK;
 }
 
 /* In scope. */
@@ -64,7 +62,7 @@ static dma_status_t create_objects(dma_relay_t *r)
     return status;
 }
 
-/* Gives back what the relay has taken from the budget, and frees its memory. `lost`: an engine may still use the memory. */
+/* Gives back what the relay has taken from the budget, and frees its memory. `lost`: a device may still use the memory. */
 static void free_memory(dma_relay_t *r, bool lost)
 {
     if (!lost) {
@@ -81,7 +79,7 @@ static dma_status_t create_relay(dma_proc_t *proc, const dma_gpu_runtime_t *rt, 
     dma_relay_t *r = calloc(1, sizeof(*r));
     uint64_t slots = DMA_RELAY_BYTES / piece;
     dma_gpu_scope_t scope;
-    dma_status_t status;
+    dma_status_t status, freed = DMA_OK;
 
     if (!r) {
         return DMA_ERR_NOMEM;
@@ -106,12 +104,12 @@ static dma_status_t create_relay(dma_proc_t *proc, const dma_gpu_runtime_t *rt, 
     if ((status = rt->enter(device, &scope)) == DMA_OK) {
         status = create_objects(r);
         if (status != DMA_OK) {
-            destroy_objects(r);
+            freed = destroy_objects(r);
         }
         rt->leave(&scope);
     }
     if (status != DMA_OK) {
-        free_memory(r, false);
+        free_memory(r, freed == DMA_AGAIN);
         return status;
     }
     *result = r;
@@ -206,7 +204,7 @@ void dma_relays_destroy(dma_proc_t *proc)
         if (r->rt->enter_to_release(r->device, &scope) == DMA_OK) {
             status = query_streams(r);
             if (status != DMA_AGAIN) {
-                destroy_objects(r);
+                status = destroy_objects(r);
             }
             r->rt->leave(&scope);
         }

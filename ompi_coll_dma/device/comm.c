@@ -341,7 +341,7 @@ static dma_status_t bind_engine(dma_comm_t *comm)
             dma_device_trace_moment(comm);
             return DMA_OK;
         }
-        dma_ipc_unregister(comm->proc->ipc, arena);
+        dma_slots_unregister(comm, comm->rank, arena);
         dma_comm_count_reason(comm, DMA_REASON_bind_refused);
     } else {
         dma_comm_count_reason(comm, DMA_REASON_bind_unregistered);
@@ -504,7 +504,7 @@ void dma_device_unregister_arenas(dma_comm_t *comm, unsigned *n)
 {
     while (*n > 0) {
         --*n;
-        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[*n].mapping->base);
+        dma_slots_unregister(comm, (int)*n, comm->window.peers[*n].mapping->base);
     }
 }
 
@@ -519,7 +519,7 @@ void dma_device_stop(dma_comm_t *comm)
     dma_device_disarm(comm);
     dma_device_end_slots(comm);
     for (int r = 0; r < comm->nranks; r++) {
-        dma_slots_unview(comm, &dc->by_slots.views[r]);
+        dma_slots_unview(comm, r, &dc->by_slots.views[r]);
     }
     /* If a stream may be at work, the binding ends with the communicator. Calls of the runtime could wait for the stream now. */
     if (dc->binding && (streams || !dc->device->engine->unbind(dc->binding) || !drained)) {
@@ -536,7 +536,7 @@ void dma_device_stop(dma_comm_t *comm)
         dma_device_eager_unregister(comm);
     }
     if (dc->arena_registered) {
-        dma_ipc_unregister(comm->proc->ipc, dma_arena_base(comm->window.arena));
+        dma_slots_unregister(comm, comm->rank, dma_arena_base(comm->window.arena));
         dc->arena_registered = false;
     }
 }

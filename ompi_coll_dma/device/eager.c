@@ -466,7 +466,7 @@ void dma_device_eager_unregister(dma_comm_t *comm)
     struct dma_device_eager *e = comm->device->eager;
 
     if (e && e->registered) {
-        dma_ipc_unregister(comm->proc->ipc, comm->window.peers[comm->rank].mapping->base);
+        dma_slots_unregister(comm, comm->rank, comm->window.peers[comm->rank].mapping->base);
         e->registered = false;
     }
 }

@@ -18,31 +18,37 @@ static dma_pin_t *pin_of(dma_cached_t *block)
 
 /* ---- the kind of memory: see gpu/cache.h ---- */
 
-static void release(dma_cached_t *block)
+static void destroy_objects(const dma_pin_t *p)
 {
-    const dma_pin_t *p = pin_of(block);
+    const dma_gpu_runtime_t *rt = p->block.rt;
 
     for (int i = 0; i < 2; i++) {
         if (p->event[i]) {
-            (void)block->rt->event_destroy(p->event[i]);
+            (void)rt->event_destroy(p->event[i]);
         }
     }
     if (p->stream) {
-        (void)block->rt->stream_destroy(p->stream);
+        (void)rt->stream_destroy(p->stream);
     }
-    (void)block->rt->host_unregister(p->memory);
 }
 
-/* Registers the memory, and makes what copies need. */
+static bool release(dma_cached_t *block)
+{
+    const dma_pin_t *p = pin_of(block);
+
+    if (block->rt->host_unregister(p->memory) == DMA_AGAIN) {
+        return false;
+    }
+    destroy_objects(p);
+    return true;
+}
+
+/* Makes what copies need. After an error nothing is left. */
 static dma_status_t make_objects(dma_pin_t *p)
 {
     const dma_gpu_runtime_t *rt = p->block.rt;
-    uint64_t at;
-    dma_status_t status = rt->host_register(p->memory, p->block.bytes, &at);
+    dma_status_t status;
 
-    if (status != DMA_OK) {
-        return status;
-    }
     if ((status = rt->stream_create(&p->stream)) != DMA_OK) {
         p->stream = NULL;
     }
@@ -52,7 +58,7 @@ static dma_status_t make_objects(dma_pin_t *p)
         }
     }
     if (status != DMA_OK) {
-        release(&p->block);
+        destroy_objects(p);
     }
     return status;
 }
@@ -61,12 +67,15 @@ static dma_status_t make(dma_cached_t *block)
 {
     dma_pin_t *p = pin_of(block);
     dma_status_t status;
+    uint64_t at;
 
     p->memory = mmap(NULL, block->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (p->memory == MAP_FAILED) {
         return DMA_ERR_NOMEM;
     }
-    if ((status = make_objects(p)) != DMA_OK) {
+    if ((status = block->rt->host_register(p->memory, block->bytes, &at)) != DMA_OK) {
+        munmap(p->memory, block->bytes);
+    } else if ((status = make_objects(p)) != DMA_OK && block->rt->host_unregister(p->memory) != DMA_AGAIN) {
         munmap(p->memory, block->bytes);
     }
     return status;

@@ -12,7 +12,7 @@ static dma_scratch_t *scratch_of(dma_cached_t *block)
 
 /* ---- the kind of memory: see gpu/cache.h ---- */
 
-static void release(dma_cached_t *block)
+static bool release(dma_cached_t *block)
 {
     const dma_scratch_t *s = scratch_of(block);
 
@@ -27,6 +27,7 @@ static void release(dma_cached_t *block)
     if (s->addr) {
         (void)block->rt->free(s->addr);
     }
+    return true;
 }
 
 /* The memory, and what copies need. Peers must be able to open it. */
@@ -58,7 +59,7 @@ static dma_status_t make(dma_cached_t *block)
     dma_status_t status = make_objects(scratch_of(block));
 
     if (status != DMA_OK) {
-        release(block);
+        (void)release(block);
     }
     return status;
 }
@@ -219,7 +220,7 @@ void dma_scratch_leave(const dma_comm_t *comm, bool permanent)
         if (s->lost && s->user == comm && permanent) {
             s->user = NULL;
         } else if (s->lost && s->user == comm) {
-            dma_cache_free(cache, block);
+            (void)dma_cache_free(cache, block);
         }
     }
     pthread_mutex_unlock(&proc->device_lock);

@@ -64,6 +64,8 @@ typedef struct dma_slots_view {
 /* Registers the slots of a rank, if they are not those that are registered. `whole`: with the rest of the arena. */
 dma_status_t dma_slots_view(const dma_comm_t *comm, int device, int rank, char *addr, uint64_t bytes, bool whole,
                             dma_slots_view_t *view);
-void dma_slots_unview(const dma_comm_t *comm, dma_slots_view_t *view);
+/* Ends a registration in the arena of a rank. If a stream waits, it ends later, and the arena stays mapped. */
+void dma_slots_unregister(const dma_comm_t *comm, int rank, const char *addr);
+void dma_slots_unview(const dma_comm_t *comm, int rank, dma_slots_view_t *view);
 
 #endif

@@ -178,7 +178,7 @@ void dma_writers_destroy(dma_proc_t *proc)
             if (status != DMA_AGAIN) {
                 (void)w->rt->stream_destroy(w->stream);
                 if (w->pinned) {
-                    (void)w->rt->host_unregister(w->slot);
+                    status = w->rt->host_unregister(w->slot);
                 }
                 if (w->device_slot) {
                     (void)w->rt->free(w->device_slot);
@@ -188,7 +188,7 @@ void dma_writers_destroy(dma_proc_t *proc)
         }
         dma_budget_give(&proc->budget, DMA_BUDGET_PINNED, w->pinned ? SLOT : 0);
         dma_budget_give(&proc->budget, DMA_BUDGET_DEVICE, w->device_slot ? SLOT : 0);
-        if (status != DMA_AGAIN) { /* else a copy that has not ended may still read the slot */
+        if (status != DMA_AGAIN) { /* else it is still registered, or a copy that has not ended may read it */
             munmap(w->slot, SLOT);
         }
         free(w);

@@ -42,24 +42,29 @@ dma_status_t dma_cache_make(dma_cache_t *cache, const dma_gpu_runtime_t *rt, int
     return DMA_OK;
 }
 
-void dma_cache_free(dma_cache_t *cache, dma_cached_t *block)
+bool dma_cache_free(dma_cache_t *cache, dma_cached_t *block)
 {
     dma_cached_t **link = &cache->blocks;
     dma_gpu_scope_t scope;
+    bool released = true;
 
+    if (block->rt->enter_to_release(block->device, &scope) == DMA_OK) {
+        released = cache->kind->release(block);
+        block->rt->leave(&scope);
+    }
+    if (!released) {
+        return false;
+    }
     while (*link != block) {
         link = &(*link)->next;
     }
     *link = block->next;
-    if (block->rt->enter_to_release(block->device, &scope) == DMA_OK) {
-        cache->kind->release(block);
-        block->rt->leave(&scope);
-    }
     if (cache->kind->discard) {
         cache->kind->discard(block);
     }
     dma_budget_give(cache->budget, cache->kind->budget, block->bytes);
     free(block);
+    return true;
 }
 
 /* Frees idle blocks of a device: all, or those that a reset has destroyed. */
@@ -70,7 +75,7 @@ static void free_idle_of(dma_cache_t *cache, const dma_gpu_runtime_t *rt, int de
     for (dma_cached_t *b = cache->blocks, *next; b; b = next) {
         next = b->next;
         if (!b->busy && b->rt == rt && b->device == device && (all || b->resets != resets)) {
-            dma_cache_free(cache, b);
+            (void)dma_cache_free(cache, b);
         }
     }
 }
@@ -85,7 +90,7 @@ void dma_cache_trim(dma_cache_t *cache, const dma_gpu_runtime_t *rt, int device)
     free_idle_of(cache, rt, device, true);
 }
 
-/* Frees the idle block that has not been used for longest. False: there is none. */
+/* Frees the idle block that has not been used for longest. False: there is none, or it stays. */
 static bool free_oldest(dma_cache_t *cache)
 {
     dma_cached_t *oldest = NULL;
@@ -95,10 +100,7 @@ static bool free_oldest(dma_cache_t *cache)
             oldest = b;
         }
     }
-    if (oldest) {
-        dma_cache_free(cache, oldest);
-    }
-    return oldest != NULL;
+    return oldest && dma_cache_free(cache, oldest);
 }
 
 void dma_cache_destroy(dma_cache_t *cache)

@@ -11,6 +11,7 @@
  * - A block is freed in a scope that makes no context. Where there is none, the application has shut the runtime down, which
  *   has released what it had given.
  * - A block that a reset of its device has destroyed is not found again: dma_cache_drop_destroyed comes before dma_cache_find.
+ * - A block that the runtime does not release while a stream waits stays as it is.
  *
  * When a block cannot be made, nothing is left of it, and the other blocks are as they were.
  *
@@ -45,8 +46,8 @@ typedef struct dma_cache_kind {
     size_t size; /* of a block's structure, which begins with dma_cached_t */
     /* Makes the memory, and what copies need. In the runtime's scope of the device. After an error nothing is left. */
     dma_status_t (*make)(dma_cached_t *block);
-    /* Releases what the runtime has given. In the scope of enter_to_release. */
-    void (*release)(dma_cached_t *block);
+    /* Releases what the runtime has given. In the scope of enter_to_release. False: not now, so nothing has been released. */
+    bool (*release)(dma_cached_t *block);
     /* [may be NULL] Frees what is not the runtime's. Out of scope, after `release`. */
     void (*discard)(dma_cached_t *block);
 } dma_cache_kind_t;
@@ -67,7 +68,7 @@ dma_cached_t *dma_cache_find(const dma_cache_t *cache, const struct dma_gpu_runt
 uint64_t dma_cache_allowance(const dma_cache_t *cache);
 /* The size of a new block for `bytes` bytes out of `most`: half as large again, if that leaves as much to others. */
 uint64_t dma_cache_size(uint64_t bytes, uint64_t most);
-/* Frees idle blocks, all of the device among them, until the budget has room for `bytes` bytes or no block is idle. */
+/* Frees idle blocks, all of the device among them, until the budget has room for `bytes` bytes or no block can be freed. */
 void dma_cache_make_room(dma_cache_t *cache, const struct dma_gpu_runtime *rt, int device, uint64_t bytes);
 /* Makes an idle block. DMA_ERR_NOMEM: the budget or the device has no room. */
 dma_status_t dma_cache_make(dma_cache_t *cache, const struct dma_gpu_runtime *rt, int device, uint64_t bytes,
@@ -75,13 +76,13 @@ dma_status_t dma_cache_make(dma_cache_t *cache, const struct dma_gpu_runtime *rt
 /* A call gets the block. */
 void dma_cache_borrow(dma_cache_t *cache, dma_cached_t *block);
 
-/* Frees a block, which may be busy. */
-void dma_cache_free(dma_cache_t *cache, dma_cached_t *block);
+/* Frees a block, which may be busy. False: the block stays. */
+bool dma_cache_free(dma_cache_t *cache, dma_cached_t *block);
 /* Frees the idle blocks of a device that a reset has destroyed. */
 void dma_cache_drop_destroyed(dma_cache_t *cache, const struct dma_gpu_runtime *rt, int device);
 /* Frees all idle blocks of a device. */
 void dma_cache_trim(dma_cache_t *cache, const struct dma_gpu_runtime *rt, int device);
-/* The process ends: frees all idle blocks. The memory of the others is left to the end of the process. */
+/* The process ends: frees all idle blocks, if it can. The memory of the others is left to the end of the process. */
 void dma_cache_destroy(dma_cache_t *cache);
 
 #endif

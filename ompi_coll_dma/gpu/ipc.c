@@ -398,8 +398,7 @@ static dma_status_t open_import(const dma_ipc_t *ipc, dma_import_t *i)
         return open_handle(ipc->rt, i->device, &e->handle, &i->base);
     }
     memcpy(&wish.secret, e->handle.bytes, sizeof(wish.secret));
-    status = dma_mapped_open(ipc->rt, i->device, ipc->owner.dir, i->nonce, &wish, &i->mapped);
-    if (status == DMA_OK) {
+    if ((status = dma_mapped_open(ipc->rt, i->device, ipc->owner.dir, i->nonce, &wish, &i->mapped)) == DMA_OK) {
         i->base = i->mapped->base;
     }
     return status;
@@ -590,9 +589,12 @@ dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t byt
     return status;
 }
 
-void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
+dma_status_t dma_ipc_unregister(dma_ipc_t *ipc, const void *addr)
 {
+    dma_status_t status;
+
     pthread_mutex_lock(&ipc->lock);
-    dma_registered_remove(&ipc->registered, ipc->rt, addr);
+    status = dma_registered_remove(&ipc->registered, ipc->rt, addr);
     pthread_mutex_unlock(&ipc->lock);
+    return status;
 }

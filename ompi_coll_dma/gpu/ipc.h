@@ -83,8 +83,9 @@ uint64_t dma_import_base(const dma_import_t *import);
 void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import);
 
 /* Registers host memory, so that `device` and all other devices can access it. Registrations of the same memory, or of a part
- * of it, are counted: the memory stays registered until each has been released with dma_ipc_unregister, by its address. */
+ * of it, are counted: the memory stays registered until each has been released with dma_ipc_unregister, by its address.
+ * dma_ipc_unregister returns DMA_AGAIN if a stream waits: then the memory must stay mapped until the process ends. */
 dma_status_t dma_ipc_register(dma_ipc_t *ipc, int device, void *addr, size_t bytes, uint64_t *device_addr);
-void dma_ipc_unregister(dma_ipc_t *ipc, const void *addr);
+dma_status_t dma_ipc_unregister(dma_ipc_t *ipc, const void *addr);
 
 #endif

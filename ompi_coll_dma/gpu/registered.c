@@ -45,13 +45,31 @@ static dma_status_t renew(const dma_gpu_runtime_t *rt, dma_registration_t *p, in
     return status;
 }
 
-static void end_registration(const dma_gpu_runtime_t *rt, const dma_registration_t *p)
+/* DMA_AGAIN: not now. */
+static dma_status_t end_registration(const dma_gpu_runtime_t *rt, const dma_registration_t *p)
 {
     dma_gpu_scope_t scope;
+    dma_status_t status = DMA_OK;
 
     if (rt->enter_to_release(p->device, &scope) == DMA_OK) {
-        rt->host_unregister((void *)(uintptr_t)p->addr);
+        status = rt->host_unregister((void *)(uintptr_t)p->addr);
         rt->leave(&scope);
+    }
+    return status;
+}
+
+/* Ends registrations without a user, if they can end now. */
+static void end_unused(dma_registration_t **list, const dma_gpu_runtime_t *rt)
+{
+    dma_registration_t **link = list, *p;
+
+    while ((p = *link)) {
+        if (p->uses || end_registration(rt, p) == DMA_AGAIN) {
+            link = &p->next;
+        } else {
+            *link = p->next;
+            free(p);
+        }
     }
 }
 
@@ -79,12 +97,13 @@ dma_status_t dma_registered_add(dma_registration_t **list, const dma_gpu_runtime
     dma_status_t status = DMA_OK;
     dma_registration_t *p;
 
+    end_unused(list, rt);
     for (p = *list; p && !contains(p, addr, bytes); p = p->next) {
     }
     if (!p) {
         status = add_new(list, rt, device, addr, bytes, &p);
     } else if (p->resets != dma_gpu_resets(rt, p->device)) {
-        end_registration(rt, p);
+        (void)end_registration(rt, p);
         status = renew(rt, p, device);
     }
     if (status == DMA_OK) {
@@ -94,17 +113,19 @@ dma_status_t dma_registered_add(dma_registration_t **list, const dma_gpu_runtime
     return status;
 }
 
-void dma_registered_remove(dma_registration_t **list, const dma_gpu_runtime_t *rt, const void *addr)
+dma_status_t dma_registered_remove(dma_registration_t **list, const dma_gpu_runtime_t *rt, const void *addr)
 {
-    dma_registration_t **link, *p;
+    dma_registration_t *p;
 
-    for (link = list; *link && !contains(*link, addr, 1); link = &(*link)->next) {
+    for (p = *list; p && !(p->uses && contains(p, addr, 1)); p = p->next) {
     }
-    if ((p = *link) && !--p->uses) {
-        *link = p->next;
-        end_registration(rt, p);
-        free(p);
+    if (p) {
+        p->uses--;
     }
+    end_unused(list, rt);
+    for (p = *list; p && (p->uses || !contains(p, addr, 1)); p = p->next) {
+    }
+    return p ? DMA_AGAIN : DMA_OK;
 }
 
 void dma_registered_forget(dma_registration_t **list)

@@ -137,7 +137,8 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*unmap)(uint64_t base, uint64_t bytes, const uint64_t *sizes, size_t n);
 
     /* Memory; scope. No copy may access a range that is freed or unregistered. Both calls may wait for all work that is
-     * in progress. */
+     * in progress. Where they would wait for a stream of the application (dma_gpu_streams_wait), `free` puts off what it has to do,
+     * and host_unregister returns DMA_AGAIN: the memory is still registered, and must stay mapped. */
     dma_status_t (*host_register)(void *addr, uint64_t bytes, uint64_t *device_addr);
     dma_status_t (*host_unregister)(void *addr);
     dma_status_t (*alloc)(uint64_t bytes, uint64_t *addr); /* plain device memory */
@@ -273,7 +274,7 @@ static inline dma_status_t dma_gpu_grow(const dma_gpu_runtime_t *rt, uint64_t *m
 }
 
 /* A stream of the application begins (more) or ends to have work that waits for other ranks. As long as there is one, `ipc_close` of
- * CUDA returns DMA_AGAIN, and `free` frees later, because these calls would wait for the stream. `host_unregister` waits for it. */
+ * and `host_unregister` of CUDA return DMA_AGAIN, and `free` frees later, because these calls would wait for the stream. */
 void dma_gpu_note_waiting_stream(bool more);
 /* Is there such a stream? */
 bool dma_gpu_streams_wait(void);

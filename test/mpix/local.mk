@@ -28,7 +28,7 @@ test_mpix_parts_cases_SOURCES = test/mpix/parts_cases.c test/mpix/gpu.c test/mpi
 test_mpix_parts_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_parts_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_parts_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
-test_mpix_stream_cases_SOURCES = test/mpix/stream_cases.c test/mpix/stream_lane.c test/mpix/stream_lane.h test/mpix/gpu.c test/mpix/gpu.h \
+test_mpix_stream_cases_SOURCES = test/mpix/stream_cases.c test/mpix/stream_freed.c test/mpix/stream_lane.c test/mpix/stream_lane.h test/mpix/gpu.c test/mpix/gpu.h \
 	test/device/pvar.h
 test_mpix_stream_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_stream_cases_LDFLAGS = $(AM_LDFLAGS) -no-install

@@ -9,9 +9,10 @@
  *   queues    two queues, and requests that a stream can and cannot start in one queue
  *   held      while a rank is late, a thread of each other rank calls the driver, which holds its lock until the stream moves
  *   freed     while a rank is late, and streams wait for it: other requests, queues and communicators are freed and made
+ *   apart     (3 ranks) the same with a communicator of other ranks, whose memory no other one uses
  *   broken    the stream of one rank breaks: the others go on, with an error, and a new communicator works
  *   timeout   (alone, with coll_dma_entry_timeout) a rank does not start: the others go on, with an error
- *   dead      (alone; the job must survive) a rank ends: the same
+ *   dead      (alone; the job must survive) a rank ends: the same, also for a queue whose stream is behind
  *   endless   (the same) a rank ends, and the others go on with starts until one returns an error
  *   fresh     (the first one) a queue is made and freed before coll/dma has done anything
  *   reasons   what cannot be done in the stream is done by the host, and counted
@@ -253,50 +254,6 @@ static void held(void)
     lane_free(&b);
 }
 
-/* Rank 0 makes its start when the others have come back from all calls. Meanwhile the exchange has memory of the device that is freed,
- * and memory of the lane `before` is still open at its peers when the next lane gets its addresses. */
-static void freed(void)
-{
-    lane_t a, b, c, before;
-    MPI_Request exchange;
-
-    lane_make(&a);
-    lane_make(&b);
-    lane_step(&a);
-    lane_step(&b);
-    GOOD(MPIX_Queue_wait(b.queue));
-    lane_step_by_host(&b);
-    lane_check(&b);
-    GOOD(PERSISTENT(Alltoall)(MPI_IN_PLACE, WORDS, MPI_INT, b.recv, WORDS, MPI_INT, b.comm, MPI_INFO_NULL, &exchange));
-    GOOD(MPIX_Enqueue_start(b.queue, &exchange));
-    GOOD(MPIX_Queue_wait(b.queue));
-    lane_make(&before);
-    lane_step_by_host(&before);
-    lane_free(&before);
-    if (rank) {
-        lane_step(&a);
-    }
-    MPI_Barrier(MPI_COMM_WORLD);
-    GOOD(MPI_Request_free(&exchange));
-    GOOD(MPI_Request_free(&b.request));
-    GOOD(MPI_Comm_free(&b.comm));
-    lane_free_queue(&b);
-    lane_make(&c);
-    lane_step_by_host(&c);
-    lane_step(&c);
-    GOOD(MPIX_Queue_wait(c.queue));
-    MUST(!rank || lane_is_busy(&a)); /* before rank 0 goes on */
-    MPI_Barrier(MPI_COMM_WORLD);
-    if (!rank) {
-        lane_step(&a);
-    }
-    GOOD(MPIX_Queue_wait(a.queue));
-    lane_free(&a);
-    lane_free(&c);
-    gpu_must(gpu.release(b.send) || gpu.release(b.recv), "release");
-    gpu_must(gpu.host_release(b.source) || gpu.host_release(b.kept), "release");
-}
-
 /* ---- failures ---- */
 
 /* The stream goes on, and the queue has an error. If the library has a thread, nobody calls MPI before. */
@@ -420,15 +377,26 @@ static void go_on(void)
     _exit(0);
 }
 
+/* Another queue leaves nothing to the stream. Without a thread of the library its start waits for the stream. */
 static void dead(void)
 {
+    MPI_Request receive, send;
+    MPIX_Queue other;
     lane_t lane;
+    int got = -1;
 
     make_lane_and_lose_a_rank(&lane);
+    GOOD(MPIX_Queue_init(&other, gpu.type, &lane.stream));
+    GOOD(MPI_Irecv(&got, 1, MPI_INT, 0, 0, MPI_COMM_SELF, &receive));
+    GOOD(MPI_Send_init(&rank, 1, MPI_INT, 0, 0, MPI_COMM_SELF, &send));
     for (int i = 0; i < 5; i++) {
         lane_step(&lane);
     }
     let_the_last_rank_end();
+    GOOD(MPIX_Enqueue_start(other, &send));
+    GOOD(MPIX_Queue_wait(other));
+    GOOD(MPI_Wait(&receive, MPI_STATUS_IGNORE));
+    MUST(got == rank);
     must_fail(&lane);
     go_on();
 }
@@ -536,9 +504,9 @@ static void left(void)
 int main(int argc, char **argv)
 {
     static const lane_case_t cases[] = {
-        {"asleep", asleep},   {"active", active}, {"queues", queues},   {"held", held},       {"freed", freed},
-        {"broken", broken},   {"dead", dead},     {"timeout", timeout}, {"reasons", reasons}, {"left", left},
-        {"endless", endless}, {"fresh", fresh},   {NULL, NULL}};
+        {"asleep", asleep},   {"active", active}, {"queues", queues},    {"held", held},       {"freed", lane_freed},
+        {"broken", broken},   {"dead", dead},     {"timeout", timeout},  {"reasons", reasons}, {"left", left},
+        {"endless", endless}, {"fresh", fresh},   {"apart", lane_apart}, {NULL, NULL}};
     int given;
 
     if (argc < 4) {

@@ -100,21 +100,28 @@ void lane_make_queue(lane_t *lane)
     GOOD(MPIX_Queue_init(&lane->queue, gpu.type, &lane->stream));
 }
 
-void lane_make(lane_t *lane)
+void lane_make_on(lane_t *lane, MPI_Comm parent)
 {
     *lane = (lane_t){0};
-    GOOD(MPI_Comm_dup(MPI_COMM_WORLD, &lane->comm));
+    GOOD(MPI_Comm_dup(parent, &lane->comm));
     MPI_Comm_set_errhandler(lane->comm, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(lane->comm, &lane->rank);
+    MPI_Comm_size(lane->comm, &lane->ranks);
     lane->send = take(WORDS);
-    lane->recv = take((size_t)ranks * WORDS);
+    lane->recv = take((size_t)lane->ranks * WORDS);
     lane->source = take_pinned(STEPS * WORDS);
-    lane->kept = take_pinned((size_t)ranks * STEPS * WORDS);
+    lane->kept = take_pinned((size_t)lane->ranks * STEPS * WORDS);
     for (int i = 0; i < STEPS * WORDS; i++) {
-        lane->source[i] = lane_word(i / WORDS, rank, i % WORDS);
+        lane->source[i] = lane_word(i / WORDS, lane->rank, i % WORDS);
     }
     GOOD(PERSISTENT(Allgather)(lane->send, WORDS, MPI_INT, lane->recv, WORDS, MPI_INT, lane->comm, MPI_INFO_NULL,
                                &lane->request));
     lane_make_queue(lane);
+}
+
+void lane_make(lane_t *lane)
+{
+    lane_make_on(lane, MPI_COMM_WORLD);
 }
 
 void lane_copy_in(const lane_t *lane)
@@ -124,7 +131,8 @@ void lane_copy_in(const lane_t *lane)
 
 void lane_copy_out(lane_t *lane)
 {
-    gpu_copy(lane->kept + lane->steps * ranks * WORDS, lane->recv, (size_t)ranks * WORDS * sizeof(int), lane->stream);
+    gpu_copy(lane->kept + lane->steps * lane->ranks * WORDS, lane->recv, (size_t)lane->ranks * WORDS * sizeof(int),
+             lane->stream);
     lane->steps++;
 }
 
@@ -153,12 +161,12 @@ void lane_step_by_host(lane_t *lane)
 void lane_check(const lane_t *lane)
 {
     gpu_must(gpu.synchronize(lane->stream), "synchronize");
-    for (int i = 0; i < lane->steps * ranks * WORDS; i++) {
-        int expected = lane_word(i / WORDS / ranks, i / WORDS % ranks, i % WORDS);
+    for (int i = 0; i < lane->steps * lane->ranks * WORDS; i++) {
+        int expected = lane_word(i / WORDS / lane->ranks, i / WORDS % lane->ranks, i % WORDS);
 
         if (lane->kept[i] != expected) {
-            fprintf(stderr, "rank %d: step %d: word %d is %d, not %d\n", rank, i / WORDS / ranks, i % (WORDS * ranks),
-                    lane->kept[i], expected);
+            fprintf(stderr, "rank %d: step %d: word %d is %d, not %d\n", rank, i / WORDS / lane->ranks,
+                    i % (WORDS * lane->ranks), lane->kept[i], expected);
             _exit(4);
         }
     }
@@ -170,14 +178,19 @@ void lane_free_queue(lane_t *lane)
     gpu_must(gpu.stream_destroy(lane->stream), "destroy");
 }
 
+void lane_free_memory(const lane_t *lane)
+{
+    gpu_must(gpu.release(lane->send) || gpu.release(lane->recv), "release");
+    gpu_must(gpu.host_release(lane->source) || gpu.host_release(lane->kept), "release");
+}
+
 void lane_free(lane_t *lane)
 {
     lane_check(lane);
     lane_free_queue(lane);
     GOOD(MPI_Request_free(&lane->request));
     GOOD(MPI_Comm_free(&lane->comm));
-    gpu_must(gpu.release(lane->send) || gpu.release(lane->recv), "release");
-    gpu_must(gpu.host_release(lane->source) || gpu.host_release(lane->kept), "release");
+    lane_free_memory(lane);
 }
 
 bool lane_is_busy(const lane_t *lane)

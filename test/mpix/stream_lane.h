@@ -17,6 +17,7 @@ enum { WORDS = 500, MOST_RANKS = 8, STEPS = 250, PATIENCE = 100 /* seconds */ };
 
 typedef struct lane {
     MPI_Comm comm;
+    int rank, ranks; /* of it */
     MPIX_Queue queue;
     void *stream;
     int *send, *recv;   /* device memory */
@@ -59,8 +60,10 @@ long lane_count(int which);
 /* What rank `from` sends in a step. */
 int lane_word(int step, int from, int i);
 void lane_make(lane_t *lane);
+void lane_make_on(lane_t *lane, MPI_Comm parent);
 void lane_make_queue(lane_t *lane);
 void lane_free_queue(lane_t *lane);
+void lane_free_memory(const lane_t *lane);
 void lane_free(lane_t *lane);
 /* Copies in the stream: what is sent in the next step, and what it has received. */
 void lane_copy_in(const lane_t *lane);
@@ -76,5 +79,9 @@ bool lane_is_busy(const lane_t *lane);
 /* Without a call of MPI. */
 void lane_wait_for_stream(const lane_t *lane);
 double lane_now(void);
+
+/* Cases in stream_freed.c. */
+void lane_freed(void);
+void lane_apart(void);
 
 #endif

@@ -30,7 +30,7 @@ survivors() {
 
 ok 'random starts, 3 ranks, without a thread of the library' right 3 streams serialized "$first" "$seeds" 30
 ok 'random starts, 5 ranks' right 5 streams multiple $((first + 100000)) "$seeds" 30
-ok 'cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active queues held freed broken reasons
+ok 'cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active queues held freed apart broken reasons
 ok 'cases' right 2 stream_cases multiple asleep active queues held freed broken left
 export DMA_FAKE_CUDA_CONNECTIONS=2
 ok 'streams share connections' right 3 stream_cases serialized held
@@ -50,7 +50,7 @@ eager() {
 eager 65536
 ok 'eager: random starts, 2 ranks' right 2 streams multiple $((first + 200000)) "$seeds" 30
 ok 'eager: random starts, 4 ranks' right 4 streams serialized $((first + 300000)) "$seeds" 30
-ok 'eager: cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active held freed broken
+ok 'eager: cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active held freed apart broken
 ok 'eager: cases' right 3 eager_cases multiple starts places freed
 ok 'eager: cases, without a thread of the library' right 2 eager_cases serialized starts places
 ok 'eager: a rank has no memory' right 3 eager_cases serialized memory

@@ -68,6 +68,7 @@ unit_tests += \
 	test/unit/test_plans \
 	test/unit/test_reach \
 	test/unit/test_reasons \
+	test/unit/test_registered \
 	test/unit/test_reach_plans \
 	test/unit/test_relay \
 	test/unit/test_sdma_arm \
@@ -203,6 +204,8 @@ test_unit_test_in_stream_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_plan_cache_free
 test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=dma_gpu_runtime_loaded
 # has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+# sees whether pinned memory is unmapped
+test_unit_test_device_staged_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mmap,--wrap=munmap
 # load libraries that stand in for the vendors'
 EXTRA_test_unit_test_gpu_adopt_DEPENDENCIES = $(fake_drivers)
 EXTRA_test_unit_test_gpu_reset_DEPENDENCIES = $(fake_drivers)

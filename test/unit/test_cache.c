@@ -16,6 +16,7 @@ static dma_budget_t budget;
 static dma_cache_t cache;
 static dma_gpu_runtime_t *rt;
 static unsigned released;
+static bool held; /* a stream waits: blocks cannot be released */
 
 static dma_status_t made = DMA_OK; /* what the creation of a block returns */
 
@@ -25,10 +26,11 @@ static dma_status_t make(dma_cached_t *block)
     return made;
 }
 
-static void release(dma_cached_t *block)
+static bool release(dma_cached_t *block)
 {
     (void)block;
-    released++;
+    released += !held;
+    return !held;
 }
 
 /* A budget of this number of bytes. */
@@ -42,6 +44,7 @@ static void begin(uint64_t bytes)
     cache = (dma_cache_t){0};
     dma_cache_of(&cache, &kind, &budget);
     released = 0;
+    held = false;
 }
 
 static void end(void)
@@ -135,6 +138,30 @@ START_TEST(only_what_is_needed_goes)
 }
 END_TEST
 
+/* A block that cannot be released stays as it was, and its bytes with it. */
+START_TEST(while_a_stream_waits)
+{
+    dma_cached_t *one, *other;
+
+    begin(2 * BYTES);
+    one = block_of(0, BYTES);
+    other = block_of(1, BYTES);
+    held = true;
+    dma_cache_make_room(&cache, rt, 0, 2 * BYTES);
+    dma_cache_trim(&cache, rt, 1);
+    ck_assert(!dma_cache_free(&cache, one));
+    ck_assert(is_there(one) && is_there(other));
+    ck_assert_uint_eq(dma_budget_left(&budget, DMA_BUDGET_DEVICE), 0);
+    ck_assert_ptr_eq(dma_cache_find(&cache, rt, 0, BYTES), one);
+    held = false;
+    dma_cache_make_room(&cache, rt, 0, BYTES);
+    ck_assert(!is_there(one) && is_there(other));
+    ck_assert(dma_cache_free(&cache, other));
+    ck_assert_uint_eq(released, 2);
+    end();
+}
+END_TEST
+
 /* Chosen is the smallest idle block of the device that is large enough. */
 START_TEST(best_fit)
 {
@@ -195,6 +222,7 @@ int main(void)
 
     unit_loop(s, least_recently_used_goes_first, 0, 4, 10);
     unit_test(s, only_what_is_needed_goes, 10);
+    unit_test(s, while_a_stream_waits, 10);
     unit_test(s, best_fit, 10);
     unit_test(s, making_fails, 10);
     unit_test(s, sizes, 10);

@@ -216,6 +216,78 @@ static void give_way(rank_t *r)
     must(r, !is_mapped(memory, 400 * KIB), "the block that gave way is still mapped");
 }
 
+/* A stream waits, so that the runtime does not end registrations. */
+static void stay(rank_t *r)
+{
+    const dma_gpu_runtime_t *rt = r->job->runtime;
+    dma_pin_t *block = dma_pin_get(r->proc, rt, 0, 400 * KIB);
+
+    must(r, block != NULL, "there is a block");
+    dma_pin_put(r->proc, block);
+    fake_gpu_fail_often("host_unregister", 0, 10, DMA_AGAIN);
+    must(r, !dma_pin_get(r->proc, rt, 1, 400 * KIB), "an idle block gives way that is registered");
+    must(r, is_mapped(block->memory, 400 * KIB), "registered memory is not mapped");
+    must(r, dma_pin_get(r->proc, rt, 0, 400 * KIB) == block, "the block is lost");
+    dma_pin_put(r->proc, block);
+    fake_gpu_fail_often("host_unregister", 0, 0, DMA_OK);
+    block = dma_pin_get(r->proc, rt, 1, 400 * KIB);
+    must(r, block != NULL, "the idle block does not give way");
+    dma_pin_put(r->proc, block);
+}
+
+/* Of the last block. */
+static void *mapped;
+static unsigned unmapped;
+
+void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
+int __real_munmap(void *at, size_t bytes);
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
+int __wrap_munmap(void *at, size_t bytes);
+
+void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
+{
+    at = __real_mmap(at, bytes, protection, flags, fd, offset);
+    if (bytes == 400 * KIB) {
+        mapped = at;
+    }
+    return at;
+}
+
+int __wrap_munmap(void *at, size_t bytes)
+{
+    unmapped += bytes == 400 * KIB;
+    return __real_munmap(at, bytes);
+}
+
+/* What makes a block fails behind its registration, which cannot end now. */
+static void stay_unfinished(rank_t *r)
+{
+    const dma_gpu_runtime_t *rt = r->job->runtime;
+    dma_gpu_scope_t scope;
+
+    unmapped = 0;
+    fake_gpu_fail("event_create", 0, DMA_ERR_NOMEM);
+    fake_gpu_fail("host_unregister", 0, DMA_AGAIN);
+    must(r, !dma_pin_get(r->proc, rt, 0, 400 * KIB), "the block cannot be made");
+    must(r, call_counted(r, DMA_COUNT_pinned_held) == 0, "counted though no call can have it");
+    must(r, fake_gpu_pinned() == 400 * KIB && unmapped == 0, "unmapped though it is registered");
+    must(r, rt->enter(0, &scope) == DMA_OK && rt->host_unregister(mapped) == DMA_OK, "not registered any more");
+    rt->leave(&scope);
+    must(r, __real_munmap(mapped, 400 * KIB) == 0, "not mapped any more");
+    fake_gpu_fail("event_create", 0, DMA_ERR_NOMEM);
+    must(r, !dma_pin_get(r->proc, rt, 0, 400 * KIB), "the block cannot be made");
+    must(r, fake_gpu_pinned() == 0 && unmapped == 1, "something is left of the block");
+}
+
+START_TEST(blocks_stay)
+{
+    job_t job = call_job_without_engine(1, _i ? stay_unfinished : stay, NULL);
+
+    job.params.pinned_bytes = 512 * KIB;
+    call_run_job(&job);
+}
+END_TEST
+
 START_TEST(blocks_give_way)
 {
     job_t job = call_job_without_engine(1, give_way, NULL);
@@ -268,6 +340,7 @@ int main(void)
     unit_loop(suite, calls_cost_their_copies, 0, sizeof(cost_list) / sizeof(cost_list[0]), 60);
     unit_test(suite, two_slots, 30);
     unit_test(suite, blocks_give_way, 30);
+    unit_loop(suite, blocks_stay, 0, 2, 30);
     unit_loop(suite, copies_fail, 0, 12, 60);
     return unit_main(suite);
 }

@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "core/comm.h"
@@ -519,6 +520,61 @@ START_TEST(failures)
 }
 END_TEST
 
+/* ---- another stream waits ---- */
+
+enum { WAITERS = 3 };
+static char *arenas[WAITERS];
+
+/* While the communicator is freed, the runtime ends no registration. */
+static void held_body(rank_t *r)
+{
+    call_spec_t spec = call_spec_on_device(DMA_ALLGATHER, false, 1000);
+    unsigned uses[WAITERS];
+    dma_mapping_t *peers[WAITERS];
+    lane_t lane;
+
+    make(r, &lane, &spec);
+    prepare_steps(r, &lane);
+    threads_barrier(r);
+    step_in_stream(r, &lane);
+    end_in_stream(r, &lane);
+    for (int i = 0; i < WAITERS; i++) {
+        peers[i] = inside(&lane)->window.peers[i].mapping;
+        uses[i] = peers[i]->uses;
+    }
+    arenas[r->rank] = peers[r->rank]->base;
+    threads_barrier(r);
+    if (r->rank == 0) {
+        fake_gpu_fail_often("host_unregister", 0, 1000, DMA_AGAIN);
+    }
+    threads_barrier(r);
+    verify_steps(r, &lane);
+    destroy(r, &lane);
+    threads_barrier(r);
+    for (int i = 0; i < WAITERS; i++) {
+        /* Each rank had one for its communicator. All but the owner have one for the registration now. */
+        must(r, peers[i]->uses == uses[i] - 1, "of %u uses of rank %d's arena %u are left", uses[i], i, peers[i]->uses);
+    }
+    threads_barrier(r);
+}
+
+START_TEST(what_is_registered_stays_mapped)
+{
+    unsigned char resident;
+    job_t job;
+
+    rt = stream_machine(20);
+    job = stream_job(WAITERS, held_body, rt, "auto");
+    threads_run(&job);
+    ck_assert_uint_gt(fake_gpu_pinned(), 0);
+    for (int i = 0; i < WAITERS; i++) {
+        ck_assert_int_eq(mincore(arenas[i], 1, &resident), 0);
+    }
+    fake_gpu_may_stay();
+    fake_gpu_stop();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("in_stream");
@@ -528,5 +584,6 @@ int main(void)
     unit_loop(suite, why_not, 0, (int)(sizeof(obstacles) / sizeof(obstacles[0])), 60);
     unit_loop(suite, on_no_rank, 0, 3, 60);
     unit_loop(suite, failures, 0, WAYS, 60);
+    unit_test(suite, what_is_registered_stays_mapped, 60);
     return unit_main(suite);
 }

@@ -71,8 +71,12 @@ unregister:
     return status;
 }
 
+/* While a stream waits, the driver's call would not return. What a reset has destroyed needs no call. */
 static dma_status_t host_unregister(void *addr)
 {
+    if (dma_gpu_streams_wait() && dma_gpu_guard_holds(&dma_cuda_guard, (uintptr_t)addr)) {
+        return DMA_AGAIN;
+    }
     return dma_gpu_guard_take(&dma_cuda_guard, (uintptr_t)addr) ? DMA_CUDA(host_unregister, addr) : DMA_OK;
 }
 

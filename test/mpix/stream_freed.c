@@ -1,0 +1,79 @@
+/* Cases of stream_cases.c: what is freed while a stream waits. */
+#include "../../ompi_coll_dma/component/series.h"
+#include "stream_lane.h"
+
+/* Rank 0 makes its start when the others have come back from all calls. Meanwhile the exchange has memory of the device that is freed,
+ * and memory of the lane `before` is still open at its peers when the next lane gets its addresses. */
+void lane_freed(void)
+{
+    lane_t a, b, c, before;
+    MPI_Request exchange;
+
+    lane_make(&a);
+    lane_make(&b);
+    lane_step(&a);
+    lane_step(&b);
+    GOOD(MPIX_Queue_wait(b.queue));
+    lane_step_by_host(&b);
+    lane_check(&b);
+    GOOD(PERSISTENT(Alltoall)(MPI_IN_PLACE, WORDS, MPI_INT, b.recv, WORDS, MPI_INT, b.comm, MPI_INFO_NULL, &exchange));
+    GOOD(MPIX_Enqueue_start(b.queue, &exchange));
+    GOOD(MPIX_Queue_wait(b.queue));
+    lane_make(&before);
+    lane_step_by_host(&before);
+    lane_free(&before);
+    if (rank) {
+        lane_step(&a);
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+    GOOD(MPI_Request_free(&exchange));
+    GOOD(MPI_Request_free(&b.request));
+    GOOD(MPI_Comm_free(&b.comm));
+    lane_free_queue(&b);
+    lane_make(&c);
+    lane_step_by_host(&c);
+    lane_step(&c);
+    GOOD(MPIX_Queue_wait(c.queue));
+    MUST(!rank || lane_is_busy(&a)); /* before rank 0 goes on */
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!rank) {
+        lane_step(&a);
+    }
+    GOOD(MPIX_Queue_wait(a.queue));
+    lane_free(&a);
+    lane_free(&c);
+    lane_free_memory(&b);
+}
+
+/* Ranks 0 and 1 have a lane without the last rank. While rank 1 waits in it, all free their only lane with the last rank, whose shared
+ * memory the device could access. A later lane uses that memory again. */
+void lane_apart(void)
+{
+    lane_t both, all;
+    MPI_Comm part;
+
+    GOOD(MPI_Comm_split(MPI_COMM_WORLD, rank == ranks - 1, rank, &part));
+    lane_make_on(&both, part);
+    for (int i = 0; i < 3; i++) {
+        lane_make(&all);
+        lane_step(&all);
+        GOOD(MPIX_Queue_wait(all.queue));
+        if (rank == 1) {
+            lane_step(&both);
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+        GOOD(MPI_Request_free(&all.request));
+        GOOD(MPI_Comm_free(&all.comm));
+        MUST(rank != 1 || lane_is_busy(&both));
+        MPI_Barrier(MPI_COMM_WORLD);
+        if (rank != 1) {
+            lane_step(&both);
+        }
+        GOOD(MPIX_Queue_wait(both.queue));
+        lane_check(&all);
+        lane_free_queue(&all);
+        lane_free_memory(&all);
+    }
+    lane_free(&both);
+    GOOD(MPI_Comm_free(&part));
+}
