@@ -17,7 +17,7 @@
 #     overlap   non-blocking calls with computing beside them
 #     late      what an all-gather takes from a product beside it, if ranks do not arrive together
 #     queue     persistent calls in the order of a stream, 100 before the host waits, beside NCCL's
-#     instream  the same, and rounds and layers, with starts that the stream makes itself
+#     instream  the same, and rounds and layers, with starts that the stream makes itself; what is freed while a stream waits
 #     eager     the same queues and rounds, and random starts, with starts that are one kernel (coll_dma_eager_bytes)
 #     schedules layers whose products and collectives run one after the other or side by side, beside NCCL's (test/gpu/schedules)
 #     energy    of large all-gathers
@@ -159,7 +159,7 @@ stage_build() {
     broken_components broken_component >"$work/broken.log" 2>&1 &
     component "$root" "$work/build" test/mpi/sweep test/gpu/runtime_check test/gpu/app_check test/gpu/app_table \
         test/gpu/stage_speed test/gpu/late test/gpu/schedules/schedules \
-        test/mpix/parts test/mpix/rounds test/mpix/streams >"$work/build.log" 2>&1 || status=1
+        test/mpix/parts test/mpix/rounds test/mpix/streams test/mpix/stream_cases >"$work/build.log" 2>&1 || status=1
     if [ "$(cuda_home)" != none ]; then
         [ -n "$(rival)" ] || { echo 'NCCL is not measured: set NCCL_HOME'; status=1; }
         build_gemm || { echo 'no matrix products'; status=1; }
@@ -429,6 +429,7 @@ stage_instream() {
     local status=0 queues=("${streams_start[@]}")
     mpix rounds-in-stream 40 "$work/build/test/mpix/rounds" cuda device multiple free 1 400 || status=1
     mpix rounds-in-stream-serialized 40 "$work/build/test/mpix/rounds" cuda device serialized free 2 400 || status=1
+    ranks=$((ranks < 3 ? 3 : ranks)) mpix freed-in-stream 60 "$work/build/test/mpix/stream_cases" cuda serialized freed apart || status=1
     queues_beside_nccl queue-in-stream || status=1
     schedules 60 bf16 gather:{4096,8192,16384} exchange:{4096,8192,16384} || status=1
     return $status
