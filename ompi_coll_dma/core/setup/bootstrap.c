@@ -1,17 +1,39 @@
 /* The all-gather of the set-up: see bootstrap.h. */
 #include "core/setup/bootstrap.h"
 
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* In front of the records. */
+typedef struct head {
+    alignas(max_align_t) struct head *next; /* of `left` */
+} head_t;
+
+/* Records that a message may still read or write, because its other rank has not answered. They stay until the process ends. */
+static _Atomic(head_t *) left;
+
+static void leave(head_t *head)
+{
+    head->next = atomic_load_explicit(&left, memory_order_relaxed);
+    /* release: whoever takes the head from the list sees its `next` */
+    while (
+        !atomic_compare_exchange_weak_explicit(&left, &head->next, head, memory_order_release, memory_order_relaxed)) {
+    }
+}
 
 dma_status_t dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
                                  const void *record, size_t bytes)
 {
+    head_t *head = malloc(sizeof(*head) + (size_t)nranks * bytes);
+
     *ex = (dma_bootstrap_t){.host = host, .handle = handle, .rank = rank, .nranks = nranks, .bytes = bytes, .have = 1};
-    ex->records = malloc((size_t)nranks * bytes);
-    if (!ex->records) {
+    if (!head) {
         return DMA_ERR_NOMEM;
     }
+    ex->records = (char *)(head + 1);
     memcpy(ex->records, record, bytes);
     return DMA_OK;
 }
@@ -120,8 +142,16 @@ void dma_bootstrap_cancel(dma_bootstrap_t *ex)
 
 void dma_bootstrap_end(dma_bootstrap_t *ex)
 {
-    if (!ex->sending && !ex->receiving) {
-        free(ex->records);
+    head_t *head;
+
+    if (!ex->records) {
+        return;
+    }
+    head = (head_t *)ex->records - 1;
+    if (ex->sending || ex->receiving) {
+        leave(head);
+    } else {
+        free(head);
     }
     ex->records = NULL;
 }

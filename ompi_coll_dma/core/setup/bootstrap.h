@@ -33,7 +33,7 @@ dma_wait_t dma_bootstrap_waits_for(const dma_bootstrap_t *ex);
 void *dma_bootstrap_record(const dma_bootstrap_t *ex, int rank);
 /* Ends it while messages are under way: takes the receive back, if that is still possible. */
 void dma_bootstrap_cancel(dma_bootstrap_t *ex);
-/* Frees the records. If messages are still under way, it leaks them, because the messages use that memory. */
+/* Frees the records. If messages are still under way, which use that memory, it stays until the process ends. */
 void dma_bootstrap_end(dma_bootstrap_t *ex);
 
 #endif
