@@ -329,6 +329,18 @@ static dma_status_t poison_of(const dma_comm_t *comm)
     return poison == DMA_OK && comm->parent ? dma_window_poisoned(&comm->parent->window) : poison;
 }
 
+dma_status_t dma_host_find_failure(const dma_comm_t *comm, double *looked)
+{
+    dma_status_t poison = poison_of(comm);
+    double now = dma_now();
+
+    if (poison != DMA_OK || now - *looked <= DEAD_SECONDS) {
+        return poison;
+    }
+    *looked = now;
+    return dma_window_find_dead(&comm->window, dma_comm_current(comm) + 1) < 0 ? DMA_OK : DMA_ERR_PEER;
+}
+
 static void host_watch(dma_comm_t *comm)
 {
     dma_status_t poison;

@@ -7,30 +7,36 @@
 #include "gpu/brief.h"
 #include "node/entry.h"
 
+#define LAST_PROGRESS 8 /* calls, so that Open MPI's progress has run everything */
+
 static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
 {
     return &dma_window_ready(&comm->window, rank)->word;
 }
 
-/* Blocking, because *_init is. */
+/* Blocking, because *_init is. If another rank has failed or ended, what it has sent before may have arrived since the last look. */
 dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t bytes, dma_bootstrap_t *exchange)
 {
     dma_pause_t pause = {0};
-    dma_status_t status =
-        dma_bootstrap_begin(exchange, comm->host, comm->handle, comm->rank, comm->nranks, record, bytes);
+    double looked = dma_now();
+    dma_status_t failed = DMA_OK, status;
 
+    status = dma_bootstrap_begin(exchange, comm->host, comm->handle, comm->rank, comm->nranks, record, bytes);
     if (status != DMA_OK) {
         return status;
     }
-    while ((status = dma_bootstrap_advance(exchange)) == DMA_AGAIN) {
+    while ((status = dma_bootstrap_advance(exchange)) == DMA_AGAIN && failed == DMA_OK) {
         dma_pause_moved(&pause, (uint64_t)exchange->have);
         dma_pause(&pause);
-        comm->host->progress();
+        failed = dma_host_find_failure(comm, &looked);
+        for (int i = 0; i < (failed == DMA_OK ? 1 : LAST_PROGRESS); i++) {
+            comm->host->progress();
+        }
     }
     if (status != DMA_OK) {
-        dma_bootstrap_end(exchange);
+        dma_bootstrap_cancel(exchange);
     }
-    return status;
+    return status == DMA_AGAIN ? failed : status;
 }
 
 /* *all: the bits that are set in the words of all ranks. */
@@ -181,6 +187,9 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
         }
     }
     dma_task_drop(&task);
+    if (status == DMA_OK && all && call->parts) {
+        status = dma_device_parts_init(comm, call->parts);
+    }
     if (status != DMA_OK) {
         dma_comm_lock(comm);
         dma_comm_fail(comm, status, "making a persistent call on %s failed: %s", comm->text, dma_status_name(status));
@@ -189,9 +198,7 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
         dma_comm_lock(comm);
         dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared_peer);
         dma_comm_unlock(comm);
-    } else if (call->parts) {
-        return dma_device_parts_init(comm, call->parts);
-    } else if (comm->device && comm->device->prepared) {
+    } else if (!call->parts && comm->device && comm->device->prepared) {
         dma_comm_lock(comm);
         dma_device_arm(comm);
         dma_comm_unlock(comm);

@@ -17,6 +17,7 @@ unit_tests += \
 	test/unit/test_device_errors \
 	test/unit/test_device_freed \
 	test/unit/test_device_holes \
+	test/unit/test_device_init \
 	test/unit/test_device_ipc \
 	test/unit/test_device_links \
 	test/unit/test_device_mapped \
@@ -202,6 +203,8 @@ test_unit_test_device_submitter_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bell_wake
 # looks at failed starts while a plan is freed
 test_unit_test_in_stream_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_plan_cache_free
 test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=dma_gpu_runtime_loaded
+# fails in the middle
+test_unit_test_device_init_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bootstrap_begin,--wrap=dma_mapping_alive
 # has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 # sees whether pinned memory is unmapped

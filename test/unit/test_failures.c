@@ -19,8 +19,7 @@
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:dma_bootstrap_begin\n"
-           "leak:dma_task_resolve\n"
+    return "leak:dma_task_resolve\n"
            "leak:dma_messages_advance\n"
            "leak:thread_isend\n"
            "leak:thread_irecv\n";
