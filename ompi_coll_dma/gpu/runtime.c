@@ -27,16 +27,31 @@ static struct {
     const dma_gpu_runtime_t *hip, *cuda;
 } runtimes = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static atomic_int waiting_streams;
+static struct {
+    pthread_mutex_t lock; /* held also during calls that would wait for such a stream */
+    int n;
+} waiting_streams = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 void dma_gpu_note_waiting_stream(bool more)
 {
-    atomic_fetch_add_explicit(&waiting_streams, more ? 1 : -1, memory_order_relaxed);
+    pthread_mutex_lock(&waiting_streams.lock);
+    waiting_streams.n += more ? 1 : -1;
+    pthread_mutex_unlock(&waiting_streams.lock);
 }
 
-bool dma_gpu_streams_wait(void)
+bool dma_gpu_begin_blocking(void)
 {
-    return atomic_load_explicit(&waiting_streams, memory_order_relaxed) > 0;
+    pthread_mutex_lock(&waiting_streams.lock);
+    if (waiting_streams.n == 0) {
+        return true;
+    }
+    pthread_mutex_unlock(&waiting_streams.lock);
+    return false;
+}
+
+void dma_gpu_end_blocking(void)
+{
+    pthread_mutex_unlock(&waiting_streams.lock);
 }
 
 const char *dma_gpu_error(void)

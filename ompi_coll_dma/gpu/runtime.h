@@ -137,7 +137,7 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*unmap)(uint64_t base, uint64_t bytes, const uint64_t *sizes, size_t n);
 
     /* Memory; scope. No copy may access a range that is freed or unregistered. Both calls may wait for all work that is
-     * in progress. Where they would wait for a stream of the application (dma_gpu_streams_wait), `free` puts off what it has to do,
+     * in progress. Where they would wait for a stream of the application (dma_gpu_begin_blocking), `free` puts off what it has to do,
      * and host_unregister returns DMA_AGAIN: the memory is still registered, and must stay mapped. */
     dma_status_t (*host_register)(void *addr, uint64_t bytes, uint64_t *device_addr);
     dma_status_t (*host_unregister)(void *addr);
@@ -273,10 +273,11 @@ static inline dma_status_t dma_gpu_grow(const dma_gpu_runtime_t *rt, uint64_t *m
     return DMA_OK;
 }
 
-/* A stream of the application begins (more) or ends to have work that waits for other ranks. As long as there is one, `ipc_close` of
+/* A stream of the application begins (more) or ends to have work that waits for other ranks. As long as there is one, `ipc_close`
  * and `host_unregister` of CUDA return DMA_AGAIN, and `free` frees later, because these calls would wait for the stream. */
 void dma_gpu_note_waiting_stream(bool more);
-/* Is there such a stream? */
-bool dma_gpu_streams_wait(void);
+/* May this thread make such a call? False: there is such a stream. Otherwise none begins before dma_gpu_end_blocking. */
+bool dma_gpu_begin_blocking(void);
+void dma_gpu_end_blocking(void);
 
 #endif

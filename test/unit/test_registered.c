@@ -1,4 +1,11 @@
-/* Registrations that cannot end while a stream of the application waits (gpu/registered.h): they end later, or are used again. */
+/*
+ * While a stream of the application waits (gpu/runtime.h): registrations that cannot end (gpu/registered.h) end later, or are used again;
+ * and no stream begins to wait in the middle of a call that would wait for it.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <unistd.h>
+
 #include "gpu/registered.h"
 #include "libgpu_fake.h"
 #include "libunit.h"
@@ -118,6 +125,33 @@ START_TEST(the_process_ends)
 }
 END_TEST
 
+static _Atomic bool waits;
+
+static void *begin_to_wait(void *arg)
+{
+    dma_gpu_note_waiting_stream(true);
+    atomic_store(&waits, true);
+    return arg;
+}
+
+START_TEST(no_stream_begins_to_wait_meanwhile)
+{
+    pthread_t thread;
+
+    atomic_store(&waits, false);
+    ck_assert(dma_gpu_begin_blocking());
+    ck_assert_int_eq(pthread_create(&thread, NULL, begin_to_wait, NULL), 0);
+    usleep(30000);
+    ck_assert(!atomic_load(&waits));
+    dma_gpu_end_blocking();
+    pthread_join(thread, NULL);
+    ck_assert(!dma_gpu_begin_blocking());
+    dma_gpu_note_waiting_stream(false);
+    ck_assert(dma_gpu_begin_blocking());
+    dma_gpu_end_blocking();
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("registered");
@@ -126,5 +160,6 @@ int main(void)
     unit_test(s, is_used_again, 10);
     unit_test(s, is_in_the_way, 10);
     unit_test(s, the_process_ends, 10);
+    unit_test(s, no_stream_begins_to_wait_meanwhile, 10);
     return unit_main(s);
 }

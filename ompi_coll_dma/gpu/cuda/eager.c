@@ -86,7 +86,12 @@ static dma_status_t eager_prepare(unsigned *blocks)
     kernel = &kernels[here.device];
     if (!kernel->function || dma_gpu_guard_has_lost(&dma_cuda_guard, kernel->origin)) {
         kernel->function = NULL;
-        status = dma_gpu_streams_wait() ? DMA_AGAIN : load(kernel, here);
+        if (dma_gpu_begin_blocking()) {
+            status = load(kernel, here);
+            dma_gpu_end_blocking();
+        } else {
+            status = DMA_AGAIN;
+        }
     }
     *blocks = kernel->blocks;
     pthread_mutex_unlock(&kernels_lock);

@@ -44,10 +44,14 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
 /* While a stream waits, this would not return. */
 static dma_status_t ipc_close(uint64_t base)
 {
-    if (dma_gpu_streams_wait()) {
+    dma_status_t status;
+
+    if (!dma_gpu_begin_blocking()) {
         return DMA_AGAIN;
     }
-    return dma_gpu_guard_take(&dma_cuda_guard, base) ? DMA_CUDA(ipc_close, base) : DMA_OK;
+    status = dma_gpu_guard_take(&dma_cuda_guard, base) ? DMA_CUDA(ipc_close, base) : DMA_OK;
+    dma_gpu_end_blocking();
+    return status;
 }
 
 static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_addr)
@@ -74,10 +78,19 @@ unregister:
 /* While a stream waits, the driver's call would not return. What a reset has destroyed needs no call. */
 static dma_status_t host_unregister(void *addr)
 {
-    if (dma_gpu_streams_wait() && dma_gpu_guard_holds(&dma_cuda_guard, (uintptr_t)addr)) {
+    bool may = dma_gpu_begin_blocking();
+    dma_status_t status = DMA_OK;
+
+    if (!may && dma_gpu_guard_holds(&dma_cuda_guard, (uintptr_t)addr)) {
         return DMA_AGAIN;
     }
-    return dma_gpu_guard_take(&dma_cuda_guard, (uintptr_t)addr) ? DMA_CUDA(host_unregister, addr) : DMA_OK;
+    if (dma_gpu_guard_take(&dma_cuda_guard, (uintptr_t)addr)) {
+        status = DMA_CUDA(host_unregister, addr);
+    }
+    if (may) {
+        dma_gpu_end_blocking();
+    }
+    return status;
 }
 
 static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
@@ -104,7 +117,8 @@ static dma_status_t free_device(uint64_t addr)
 {
     uint64_t due[MOST_PUT_OFF];
     unsigned ndue = 0;
-    bool wait = dma_gpu_streams_wait();
+    bool wait = !dma_gpu_begin_blocking();
+    dma_status_t status;
 
     pthread_mutex_lock(&put_off.lock);
     if (wait && put_off.n < MOST_PUT_OFF) {
@@ -118,7 +132,11 @@ static dma_status_t free_device(uint64_t addr)
     for (unsigned i = 0; i < ndue; i++) {
         (void)free_now(due[i]);
     }
-    return addr ? free_now(addr) : DMA_OK;
+    status = addr ? free_now(addr) : DMA_OK;
+    if (!wait) {
+        dma_gpu_end_blocking();
+    }
+    return status;
 }
 
 _Static_assert(sizeof(cuda_ipc_handle_t) == sizeof(dma_gpu_handle_t), "a handle is passed on as it is");
