@@ -127,13 +127,20 @@ static void reset(void *ctx, int gpu, int engine)
     (void)engine;
 }
 
+static _Atomic uint64_t skipped_ns;
+
+void thunk_skip_time(uint64_t ns)
+{
+    atomic_fetch_add(&skipped_ns, ns);
+}
+
 static uint64_t look_at_clock(void *ctx)
 {
     struct timespec t;
 
     (void)ctx;
     clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + atomic_load(&skipped_ns);
 }
 
 /* A queue that died reports it to its owner, as the kernel does. */

@@ -52,6 +52,8 @@ void thunk_show(const void *addr, uint64_t bytes);
 void thunk_hold(bool hold);
 /* What is lost from now on, as in EMU_LOSE, and the longest delay of what is late. */
 void thunk_lose(const char *rules, uint64_t late_ns);
+/* For the engines so much time passes at once. */
+void thunk_skip_time(uint64_t ns);
 /* From now on a late queue behaves like the others. */
 void thunk_late_goes(void);
 /* Waits until no engine has work. False: one still has work after two minutes, or is dead. */

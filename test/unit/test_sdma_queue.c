@@ -280,6 +280,28 @@ START_TEST(late_in_the_self_test)
 }
 END_TEST
 
+/* The fence of a trial comes when nobody waits for it any more, and the queue has fetched everything. The queue is not destroyed before,
+ * and nothing else uses the memory. */
+START_TEST(late_fence_in_the_self_test)
+{
+    const uint64_t late_ns = UINT64_C(1000000000000);
+    char advice[DMA_GPU_ADVICE_BYTES] = "", rule[32];
+    const char *reason;
+
+    snprintf(rule, sizeof(rule), "late-fence:%d", _i ? 7 : 4); /* of one packet, or of two */
+    begin((thunk_options_t){0});
+    unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
+    unit.gen = &unit.limited;
+    thunk_lose(rule, late_ns);
+    ck_assert_int_eq(dma_sdma_selftest(&unit, advice), DMA_REASON_NONE);
+    ck_assert_ptr_nonnull(strstr(advice, "failed in the self-test (hangs)"));
+    thunk_skip_time(late_ns);
+    ck_assert(thunk_quiet());
+    end();
+    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+}
+END_TEST
+
 /* A packet that does not do what it should is not used, and the reason is told. */
 START_TEST(wrong_in_the_self_test)
 {
@@ -369,6 +391,7 @@ int main(void)
     unit_test(s, taken_for_broken, 20);
     unit_test(s, busy_where_work_is_left, 20);
     unit_loop(s, late_in_the_self_test, 0, 6, 20);
+    unit_loop(s, late_fence_in_the_self_test, 0, 2, 20);
     unit_loop(s, wrong_in_the_self_test, 0, 7, 20);
     unit_test(s, cannot_be_tested, 20);
     unit_test(s, not_there, 20);

@@ -31,10 +31,35 @@ void dma_queues_free(dma_queues_t *q, void *memory, uint64_t bytes)
     }
 }
 
+/* A list. */
+struct dma_late_memory {
+    struct dma_late_memory *next;
+    void *memory;
+    uint64_t bytes;
+};
+
+/* If this machine has no room for the note, the memory is left to the end of the process. */
 void dma_queues_free_at_close(dma_queues_t *q, void *memory, uint64_t bytes)
 {
-    q->late_memory = memory;
-    q->late_memory_bytes = bytes;
+    struct dma_late_memory *late = malloc(sizeof(*late));
+
+    if (late) {
+        *late = (struct dma_late_memory){.next = q->late, .memory = memory, .bytes = bytes};
+        q->late = late;
+    }
+}
+
+static void end_late_memory(dma_queues_t *q, bool unused)
+{
+    struct dma_late_memory *late;
+
+    while ((late = q->late)) {
+        q->late = late->next;
+        if (unused) {
+            q->provider->ops->free(q->provider, late->memory, late->bytes);
+        }
+        free(late);
+    }
 }
 
 /* Creates a word that is 1 here and becomes 0 in forked children. NULL: the kernel does not support MADV_WIPEONFORK. */
@@ -53,9 +78,15 @@ static _Atomic uint32_t *make_owner_word(void)
     return word;
 }
 
+/* acquire: what the packets in front of the fence have written */
+static bool owes_fence(const dma_queue_t *queue)
+{
+    return queue->fence_word && atomic_load_explicit(queue->fence_word, memory_order_acquire) != queue->fence;
+}
+
 bool dma_queue_waits(const dma_queues_t *q, dma_queue_t *queue)
 {
-    return dma_queues_is_owner(q) && dma_ring_idle(&queue->ring) == DMA_AGAIN &&
+    return dma_queues_is_owner(q) && (dma_ring_idle(&queue->ring) == DMA_AGAIN || owes_fence(queue)) &&
            !dma_provider_queue_failed(&queue->made);
 }
 
@@ -72,11 +103,10 @@ static void destroy(dma_queues_t *q, dma_queue_t *queue)
 /* Closes the provider if nothing of it is in use. In a child the provider belongs to the parent. */
 static void close_provider(dma_queues_t *q, bool unused)
 {
-    if (unused && dma_queues_is_owner(q)) {
+    unused = unused && dma_queues_is_owner(q);
+    end_late_memory(q, unused);
+    if (unused) {
         q->provider->ops->free(q->provider, q->steps, STEPS_BYTES);
-        if (q->late_memory) {
-            q->provider->ops->free(q->provider, q->late_memory, q->late_memory_bytes);
-        }
         q->provider->ops->close(q->provider);
     }
     q->provider = NULL;

@@ -12,7 +12,8 @@
  * copies (dma_drain), and two of `go`, the condition of armed programs, for even and for odd epochs.
  *
  * A queue that still waits for a peer, because its communicator has failed, is never destroyed and its memory is never
- * freed: destroying it could force a reset of the whole GPU. It remains until the process ends.
+ * freed: destroying it could force a reset of the whole GPU. It remains until the process ends. So does one that has fetched
+ * all packets of a trial and has not come to their end.
  *
  * A thread builds and publishes packets while it holds the queue's lock. Packets in a shared queue must not wait for
  * anything except packets of the same queue.
@@ -54,6 +55,9 @@ typedef struct dma_queue {
     _Atomic uint32_t start;
     uint32_t step; /* the last value that a drain used */
     uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */
+    /* The fence that a trial waits for. NULL: none, so whoever gives the queue back knows that all has ended that it has fetched. */
+    const _Atomic uint32_t *fence_word;
+    uint32_t fence;
     unsigned users;
     /* The read pointer when dma_queue_check last saw it move, and that time; when the queue was nudged since, or 0. */
     uint64_t seen_read;
@@ -72,9 +76,8 @@ typedef struct dma_queues {
     uint64_t slots_used; /* bit mask: lines of that page that are in use */
     uint32_t
         slot_steps[64]; /* the last step of who had the line before: a fence that comes twice is not the next one's */
-    dma_counters_t *counters; /* of the process, for nudges at the end of a queue; NULL: nobody reads them */
-    void *late_memory;        /* see dma_queues_free_at_close */
-    uint64_t late_memory_bytes;
+    dma_counters_t *counters;     /* of the process, for nudges at the end of a queue; NULL: nobody reads them */
+    struct dma_late_memory *late; /* see dma_queues_free_at_close */
 } dma_queues_t;
 
 /* Opens the best provider of a list that makes a queue for the pick `first`; see dma_provider_search for `wanted`. The queue
@@ -93,8 +96,7 @@ static inline bool dma_queues_is_owner(const dma_queues_t *queues)
 /* Allocates zeroed host memory of whole pages that the device may read and write. */
 void *dma_queues_alloc(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
 void dma_queues_free(dma_queues_t *queues, void *memory, uint64_t bytes);
-/* For memory that a queue may still write to: dma_queues_close frees it, if no queue has work left by then. May be called
- * once. */
+/* For memory that a queue may still write to: dma_queues_close frees it, if no queue has work left by then. */
 void dma_queues_free_at_close(dma_queues_t *queues, void *memory, uint64_t bytes);
 
 /* Returns a queue for a pick to the GPU whose node in the topology is `peer`. Creates it on first use. If its engine has

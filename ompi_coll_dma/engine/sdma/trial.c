@@ -42,6 +42,8 @@ static const char *submit(dma_trial_t *t, const uint32_t *packets, uint32_t dwor
     }
     memcpy(p, packets, dwords * sizeof(*p));
     dma_packet_fence(p + dwords, t->addr + FENCE_AT, ++t->done);
+    t->queue->fence_word = word(t, FENCE_AT);
+    t->queue->fence = t->done;
     dma_ring_publish(&t->queue->ring);
     return NULL;
 }
@@ -72,6 +74,7 @@ static const char *await(dma_trial_t *t)
         (void)dma_queue_check(t->queue, t->seconds, NULL); /* its doorbell may have been lost */
         sched_yield();
     }
+    t->queue->fence_word = NULL;
     return NULL;
 }
 
