@@ -468,10 +468,10 @@ dma_status_t dma_host_advance(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task);
 /* A run has ended. */
 void dma_host_finish(dma_comm_t *comm, dma_task_t *task);
-/* The ranks that have not entered the call; of a running task, those whose flags its programs wait for. */
 /* For waits outside of tasks: has another rank failed the communicator or its parent, or has a process ended? *looked: when that was
  * looked for last, which takes a system call for each rank. */
 dma_status_t dma_host_find_failure(const dma_comm_t *comm, double *looked);
+/* The ranks that have not entered the call; of a running task, those whose flags its programs wait for. */
 dma_wait_t dma_host_waits_for_entry(const dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_host_position(const dma_comm_t *comm, const dma_task_t *task);
