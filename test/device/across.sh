@@ -38,11 +38,12 @@ first_calls() {
 }
 
 # The engines write to other GPUs and to host memory what they must and no more. Messages are copied while earlier ones
-# travel, some of them also on a loaded machine: if messages were copied only while none is under way, there would be none.
+# travel: about half of them, and some on a loaded machine. With a rendezvous, a message travels until its receiver has it;
+# without one, until a buffer of the system has it, which takes less time than the next copy.
 ways() {
     local output
     output=$(hosts -r 1gbit -- mpirun -n 4 --map-by ppr:2:node --mca mpi_yield_when_idle 1 --mca coll dma --mca coll_dma_verbose 2 \
-        --mca coll_dma_net_chunk_bytes 65536 "$build/test/device/across" 2097157 2>&1)
+        --mca coll_dma_net_chunk_bytes 65536 -x UCX_RNDV_THRESH=16k "$build/test/device/across" 2097157 2>&1)
     local status=$?
     printf '%s\n' "$output"
     awk '/messages through slots/ && /WORLD/ {
@@ -54,7 +55,7 @@ ways() {
         }
         END {
             print ranks + 0 " ranks, " all + 0 " messages, " beside + 0 " copied while others travelled"
-            exit !(ranks == 4 && beside > all / 100)
+            exit !(ranks == 4 && beside > all / 10)
         }' <<<"$output" && [ $status = 0 ] && silent
 }
 
