@@ -78,15 +78,14 @@ static _Atomic uint32_t *make_owner_word(void)
     return word;
 }
 
-/* acquire: what the packets in front of the fence have written */
-static bool owes_fence(const dma_queue_t *queue)
+bool dma_queue_owes_fence(const dma_queue_t *queue)
 {
     return queue->fence_word && atomic_load_explicit(queue->fence_word, memory_order_acquire) != queue->fence;
 }
 
 bool dma_queue_waits(const dma_queues_t *q, dma_queue_t *queue)
 {
-    return dma_queues_is_owner(q) && (dma_ring_idle(&queue->ring) == DMA_AGAIN || owes_fence(queue)) &&
+    return dma_queues_is_owner(q) && (dma_ring_idle(&queue->ring) == DMA_AGAIN || dma_queue_owes_fence(queue)) &&
            !dma_provider_queue_failed(&queue->made);
 }
 

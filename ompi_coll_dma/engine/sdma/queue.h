@@ -114,6 +114,9 @@ bool dma_queue_put_exclusive(dma_queues_t *queues, dma_queue_t *queue);
  * and in a child, which cannot read the read pointer. */
 bool dma_queue_waits(const dma_queues_t *queues, dma_queue_t *queue);
 
+/* Whether it has a fence that has not been written (fence_word). acquire: what the packets in front of the fence have written */
+bool dma_queue_owes_fence(const dma_queue_t *queue);
+
 /* Whether any queue has work that it may begin or has begun, or waits at this address for a start; from any thread. */
 bool dma_queues_busy(dma_queues_t *queues, uint64_t address);
 

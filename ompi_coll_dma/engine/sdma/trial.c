@@ -48,19 +48,13 @@ static const char *submit(dma_trial_t *t, const uint32_t *packets, uint32_t dwor
     return NULL;
 }
 
-/* acquire: what the packets in front of the fence have written */
-static bool is_done(const dma_trial_t *t)
-{
-    return atomic_load_explicit(word(t, FENCE_AT), memory_order_acquire) == t->done;
-}
-
 static const char *await(dma_trial_t *t)
 {
     const dma_provider_queue_t *made = &t->queue->made;
     double until = dma_now() + t->seconds;
     const char *fault;
 
-    while (!is_done(t)) {
+    while (dma_queue_owes_fence(t->queue)) {
         if ((fault = dma_fault_seen(&t->unit->fault))) {
             snprintf(t->reason, sizeof(t->reason), "%s", fault);
             return t->reason;
@@ -216,12 +210,12 @@ static bool ends_early(const dma_trial_t *t)
     double until = dma_now() + t->hold;
 
     while (dma_now() < until) {
-        if (is_done(t)) {
+        if (!dma_queue_owes_fence(t->queue)) {
             return true;
         }
         usleep(WATCH_US);
     }
-    return is_done(t);
+    return !dma_queue_owes_fence(t->queue);
 }
 
 /* A copy behind a POLL must not run before the host has released it, and must run then. */
