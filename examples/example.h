@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
+#include <mpi-ext.h> /* needs mpi.h before it */
+#ifdef OMPI_HAVE_MPI_EXT_PCOLLREQ
 #define MPI_Allgather_init MPIX_Allgather_init
 #endif
 

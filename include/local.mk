@@ -21,3 +21,4 @@ core_sources += \
 	include/dma/status.h
 # Of the library of queues, for programs.
 include_HEADERS = include/mpix_dma.h
+extra_files += include/mpi_names.h

@@ -10,17 +10,9 @@
 #include <string.h>
 
 #include "mapped.h"
+#include "mpi_names.h"
 #include "parted.h"
 #include "queue.h"
-
-/* The library includes no header of the component, so it cannot use component/series.h. */
-#if OMPI_MAJOR_VERSION < 5
-#include <mpi-ext.h>
-#define MPI_Allgather_init  MPIX_Allgather_init
-#define MPI_Allgatherv_init MPIX_Allgatherv_init
-#define MPI_Alltoall_init   MPIX_Alltoall_init
-#define MPI_Alltoallv_init  MPIX_Alltoallv_init
-#endif
 
 typedef enum mpix_parted_kind { ALLGATHER, ALLTOALL } mpix_parted_kind_t;
 
@@ -93,16 +85,11 @@ static void combine(void *from, void *to, int *count, MPI_Datatype *type)
     }
 }
 
-/* The older function is deprecated in MPI 4.1. The newer one exists from MPI 4.0 on. */
 static long long size_of(MPI_Datatype type)
 {
     MPI_Count size = 0;
 
-#if MPI_VERSION >= 4
-    MPI_Type_size_c(type, &size);
-#else
-    MPI_Type_size_x(type, &size);
-#endif
+    TYPE_SIZE(type, &size);
     return size;
 }
 
@@ -240,11 +227,11 @@ static int make_collective(const mpix_parted_arguments_t *a, mpix_parted_t *part
     MPI_Request *request = &parted->requests[unit];
 
     if (a->kind == ALLGATHER) {
-        return MPI_Allgatherv_init(send, counts[0], sends, recv, counts, parted->places, recvs, a->comm, a->info,
-                                   request);
+        return PERSISTENT(Allgatherv)(send, counts[0], sends, recv, counts, parted->places, recvs, a->comm, a->info,
+                                      request);
     }
-    return MPI_Alltoallv_init(send, counts, parted->places, sends, recv, counts, parted->places, recvs, a->comm,
-                              a->info, request);
+    return PERSISTENT(Alltoallv)(send, counts, parted->places, sends, recv, counts, parted->places, recvs, a->comm,
+                                 a->info, request);
 }
 
 /* Unit i has the atoms from `first` up to `end`. Its partitions follow from these numbers and not from bytes, because there may
@@ -307,8 +294,8 @@ static int make_whole(void *arg, MPI_Info info, MPI_Request *request)
     MPI_Datatype sends = whole->parted->atoms[0], recvs = whole->parted->atoms[1];
 
     return a->kind == ALLGATHER
-               ? MPI_Allgather_init(a->sb, whole->atoms, sends, a->rb, whole->atoms, recvs, a->comm, info, request)
-               : MPI_Alltoall_init(a->sb, whole->atoms, sends, a->rb, whole->atoms, recvs, a->comm, info, request);
+               ? PERSISTENT(Allgather)(a->sb, whole->atoms, sends, a->rb, whole->atoms, recvs, a->comm, info, request)
+               : PERSISTENT(Alltoall)(a->sb, whole->atoms, sends, a->rb, whole->atoms, recvs, a->comm, info, request);
 }
 
 /* Makes one collective whose engines wait for the words, if the component can do that; otherwise one for each unit. */

@@ -1,45 +1,11 @@
 /*
- * Everything that differs between Open MPI 4.1, 5.0 and 6.0. No other file of the component or of a test depends on the
- * version.
- *
- * For programs:
- *
- *     PERSISTENT(Allgather)(..., MPI_INFO_NULL, &request)    an extension in 4.1, MPI's own from 5.0 on
- *     PERSISTENT_PROFILE(Allgather)                          the same of the profiling interface
- *     HAVE_SESSIONS                                          MPI_Session_init and so on: from 5.0 on
- *     HAVE_LARGE_COUNTS                                      MPI_Allgather_c and so on: from 6.0 on
- *     HAVE_EVENTS                                            MPI_T_event_handle_alloc and so on, with events: from 6.0 on
- *     HAVE_WAITALL_ERRORS                                    MPI_Waitall returns errors of requests: until 5.0
- *
- * The rest is for the component, which includes this file through compat.h, after Open MPI's headers.
+ * What differs inside Open MPI 4.1, 5.0 and 6.0. No other file of the component depends on the version. compat.h includes this
+ * file after Open MPI's headers.
  */
 #ifndef COLL_DMA_SERIES_H
 #define COLL_DMA_SERIES_H
 
-#include <mpi.h>
-
-#define DMA_OMPI_41 (OMPI_MAJOR_VERSION == 4 && OMPI_MINOR_VERSION == 1)
-#define DMA_OMPI_50 (OMPI_MAJOR_VERSION == 5 && OMPI_MINOR_VERSION == 0)
-#define DMA_OMPI_60 (OMPI_MAJOR_VERSION == 6 && OMPI_MINOR_VERSION == 0)
-#if !DMA_OMPI_41 && !DMA_OMPI_50 && !DMA_OMPI_60
-#error "coll/dma supports Open MPI 4.1, 5.0 and 6.0 only"
-#endif
-
-#define HAVE_SESSIONS       (!DMA_OMPI_41)
-#define HAVE_LARGE_COUNTS   DMA_OMPI_60
-#define HAVE_EVENTS         DMA_OMPI_60
-#define HAVE_WAITALL_ERRORS (!DMA_OMPI_60)
-
-#ifndef COLL_DMA_COMPAT_H
-#if DMA_OMPI_41
-#include <mpi-ext.h>
-#define PERSISTENT(name)         MPIX_##name##_init
-#define PERSISTENT_PROFILE(name) PMPIX_##name##_init
-#else
-#define PERSISTENT(name)         MPI_##name##_init
-#define PERSISTENT_PROFILE(name) PMPI_##name##_init
-#endif
-#else /* the component */
+#include "mpi_names.h"
 
 #if DMA_OMPI_41
 #include "opal/mca/pmix/pmix.h"
@@ -339,5 +305,4 @@ static inline void dma_comm_cid(ompi_communicator_t *comm, char *text, size_t si
 #endif
 }
 
-#endif
 #endif

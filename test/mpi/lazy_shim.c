@@ -1,7 +1,7 @@
 /* Collectives that succeed and move nothing, to prove that programs that check their results notice. Preloaded. */
 #include <stdlib.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 
 /* As many counts as a communicator has ranks. Never freed, because calls may be under way. */
 static int *zeros(MPI_Comm comm)

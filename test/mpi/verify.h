@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 
 static long verify_done, verify_failed;
 static const char *verify_where __attribute__((unused)) = "";

@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 #include "gpu.h"
 
 enum { WORDS = 1000, MOST_RANKS = 16 };

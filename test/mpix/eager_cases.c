@@ -14,7 +14,7 @@
  */
 #include <string.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 #include "stream_lane.h"
 
 static void step(lane_t *lane, int by_host)

@@ -23,7 +23,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 #include "gpu.h"
 
 enum { PARTS = 6, WORDS = 100, MOST_RANKS = 16, MANY = 200 };

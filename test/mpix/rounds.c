@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 #include "gpu.h"
 
 enum { QUEUES = 3, OTHERS = 40 };

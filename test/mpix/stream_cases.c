@@ -25,7 +25,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 #include "stream_lane.h"
 
 static int multiple;

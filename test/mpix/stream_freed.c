@@ -1,5 +1,5 @@
 /* Cases of stream_cases.c: what is freed while a stream waits. */
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 #include "stream_lane.h"
 
 /* Rank 0 makes its start when the others have come back from all calls. Meanwhile the exchange has memory of the device that is freed,

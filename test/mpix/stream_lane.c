@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 #include "../device/pvar.h"
 
 enum { NOT_READY = 600 };

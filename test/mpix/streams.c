@@ -20,7 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../ompi_coll_dma/component/series.h"
+#include "../../include/mpi_names.h"
 #include "../device/pvar.h"
 #include "gpu.h"
 

@@ -22,7 +22,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "component/series.h"
+#include "../../include/mpi_names.h"
 
 #define COPY_ANY     4 /* hipMemcpyDefault */
 #define HOLD_SECONDS 600

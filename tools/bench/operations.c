@@ -1,7 +1,7 @@
 /* The calls of MPI: see bench.h. */
 #include <string.h>
 
-#include "ompi_coll_dma/component/series.h"
+#include "include/mpi_names.h"
 #include "tools/bench/bench.h"
 
 const bench_operation_t bench_operations[BENCH_OPERATIONS] = {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "ompi_coll_dma/component/series.h"
+#include "include/mpi_names.h"
 #include "test/gpu/schedules/schedules.h"
 
 static struct {
