@@ -130,11 +130,20 @@ ok 'a rank on the first node has not loaded coll/dma' lacking blocking 1
 without=$build/test/bed/inside:${mca_path#*:}
 ok 'ranks differ: rank 0 was built without UCX' used 0 mca_base_component_path "$without" "$mca_path"
 ok 'ranks differ: others were built without UCX' used 0 mca_base_component_path "$mca_path" "$without"
-# Nothing is collected in MPI_Init: processes ask the daemon of rank 0's host.
-export OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0
-ok 'ranks differ: processes ask rank 0' used 1 coll_dma_net_first_calls 2 0
-ok 'ranks differ: processes ask rank 0, which has not loaded coll/dma' used 0 coll ^dma dma
-unset OMPI_MCA_pmix_base_async_modex OMPI_MCA_pmix_base_collect_data
+# used_late ARGS...: nothing is collected in MPI_Init, so processes ask the daemon of rank 0's host. Open MPI itself asks so for the
+# addresses of processes that may have published none yet, and its MPI_Init fails then (its pull request 14321). Such jobs run again.
+used_late() {
+    local output status
+    for _ in 1 2 3; do
+        status=0
+        output=$(OMPI_MCA_pmix_base_async_modex=1 OMPI_MCA_pmix_base_collect_data=0 used "$@" 2>&1) || status=1
+        printf '%s\n' "$output"
+        grep -q 'PML add procs failed' <<<"$output" || break
+    done
+    return $status
+}
+ok 'ranks differ: processes ask rank 0' used_late 1 coll_dma_net_first_calls 2 0
+ok 'ranks differ: processes ask rank 0, which has not loaded coll/dma' used_late 0 coll ^dma dma
 
 # Ranks disagree about a call, so that they choose different algorithms. The test passes if they get errors.
 quarrel() {
