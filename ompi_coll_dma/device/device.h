@@ -111,8 +111,7 @@ typedef struct dma_device {
 
 /* ---- types: one call ---- */
 
-/* A call moves from phase to phase. A phase function that returns DMA_OK and does not change the phase has ended the
- * call. */
+/* A call moves from phase to phase. A phase function that returns DMA_OK and does not change the phase has ended the call. */
 typedef enum dma_device_phase {
     DEVICE_ENTER,     /* this rank has entered; it waits for the descriptors of other ranks */
     DEVICE_AGREE,     /* this rank has published its vote; it waits for the votes of other ranks */
@@ -123,7 +122,8 @@ typedef enum dma_device_phase {
     DEVICE_BY_SLOTS,  /* the runtimes copy into and out of slots (by_slots.c) */
     DEVICE_ON_HOST,   /* the host plan or the messages route runs, on host memory */
     DEVICE_IN_STREAM, /* a stream of the application has the starts (in_stream.c) */
-    DEVICE_EAGER,     /* a kernel sends; this rank waits for the ready words of other ranks (eager.c) */
+    DEVICE_EAGER_TRY, /* a kernel sends, and receives what comes soon (eager.c) */
+    DEVICE_EAGER,     /* something has not come: this rank waits for the ready words of other ranks */
     DEVICE_EAGER_END, /* then: a kernel receives */
 } dma_device_phase_t;
 

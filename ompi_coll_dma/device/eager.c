@@ -6,9 +6,10 @@
  * fills it with 0, tells the others where it is, and opens theirs. A second exchange says whether all ranks could; it also comes
  * behind the filling. From then on the addresses of a start do not change.
  *
- * A start by the host has two phases behind the kernel that sends: DEVICE_EAGER until all ranks have started, and DEVICE_EAGER_END while
- * the kernel that receives runs. That says in the lines of this rank that it has ended; nobody else reads these lines. If the other
- * ranks have started before, one kernel does both.
+ * A start by the host is one kernel, if the other ranks start soon enough. DEVICE_EAGER_TRY lasts while it runs. If it has missed a
+ * packet, DEVICE_EAGER lasts until all ranks have started, and DEVICE_EAGER_END while a kernel runs that receives. A kernel says in the
+ * lines of this rank that it has ended; nobody else reads these lines. If the other ranks have started before, the first kernel waits
+ * for all packets, and DEVICE_EAGER_END is the only phase.
  *
  * A start in a stream of the application is one kernel. It occupies a part of the device while it waits. So only as many streams
  * may have such kernels as fit into half of the device at once. Starts in other streams are made by the host.
@@ -26,6 +27,7 @@
 #include "device/eager.h"
 
 #define DRAIN_SECONDS 2
+#define PATIENCE      32                  /* polls of a thread: about the time that launching another kernel takes */
 #define ZEROS         (UINT64_C(1) << 20) /* bytes that are written at once */
 
 struct dma_device_eager {
@@ -59,6 +61,12 @@ static dma_engine_line_t *ready_line(const dma_comm_t *comm)
 static _Atomic uint32_t *stop_word(const dma_comm_t *comm)
 {
     return &ready_line(comm)->by_epoch[0];
+}
+
+/* In the same line. */
+static _Atomic uint32_t *missed_word(const dma_comm_t *comm)
+{
+    return &ready_line(comm)->by_epoch[1];
 }
 
 /* The first of the words in which the blocks of threads say that they have ended: the lines, as an array. */
@@ -191,6 +199,7 @@ static dma_status_t register_words(const dma_comm_t *comm, struct dma_device_eag
         e->args.ready = at + (uint64_t)((char *)&ready_line(comm)->word - (char *)m->base);
         e->args.ends = at + (uint64_t)((char *)end_words(comm) - (char *)m->base);
         e->args.stop = at + (uint64_t)((char *)stop_word(comm) - (char *)m->base);
+        e->args.missed = at + (uint64_t)((char *)missed_word(comm) - (char *)m->base);
     }
     return status;
 }
@@ -340,7 +349,8 @@ dma_status_t dma_device_eager_init(dma_comm_t *comm, uint64_t largest)
 
 /* ---- starts ---- */
 
-static dma_status_t launch(const dma_comm_t *comm, dma_gpu_stream_t *stream, uint32_t epoch, uint32_t steps)
+static dma_status_t launch(const dma_comm_t *comm, dma_gpu_stream_t *stream, uint32_t epoch, uint32_t steps,
+                           uint32_t patience)
 {
     const struct dma_device_comm *dc = comm->device;
     struct dma_device_eager *e = dc->eager;
@@ -350,16 +360,17 @@ static dma_status_t launch(const dma_comm_t *comm, dma_gpu_stream_t *stream, uin
     if (status == DMA_OK) {
         e->args.epoch = epoch;
         e->args.steps = steps;
+        e->args.patience = patience;
         status = dc->rt->eager_launch(stream, &e->args, e->grid);
         dc->rt->leave(&scope);
     }
     return status;
 }
 
-static dma_status_t launch_by_host(const dma_comm_t *comm, uint32_t epoch, uint32_t steps)
+static dma_status_t launch_by_host(const dma_comm_t *comm, uint32_t epoch, uint32_t steps, uint32_t patience)
 {
     struct dma_device_eager *e = comm->device->eager;
-    dma_status_t status = launch(comm, e->memory->stream[0], epoch, steps);
+    dma_status_t status = launch(comm, e->memory->stream[0], epoch, steps | DMA_EAGER_END, patience);
 
     e->launched = e->launched || status == DMA_OK;
     return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
@@ -386,13 +397,48 @@ dma_status_t dma_device_eager_begin(dma_comm_t *comm, dma_task_t *task)
     dma_device_start_run(comm, task, DEVICE_EAGER);
     comm->device->start_run.repeat = true; /* for the starts after this one */
     last = others_have_started(comm, task->run.epoch) && dma_window_poisoned(&comm->window) == DMA_OK;
-    status =
-        launch_by_host(comm, task->run.epoch, last ? DMA_EAGER_SEND | DMA_EAGER_RECV | DMA_EAGER_END : DMA_EAGER_SEND);
+    status = launch_by_host(comm, task->run.epoch, DMA_EAGER_SEND | DMA_EAGER_RECV, last ? 0 : PATIENCE);
     comm->counts.at[DMA_COUNT_calls_eager] += status == DMA_OK;
-    task->device->phase = last ? DEVICE_EAGER_END : DEVICE_EAGER;
+    task->device->phase = last ? DEVICE_EAGER_END : DEVICE_EAGER_TRY;
     dma_task_set_running(task);
     dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
     return status;
+}
+
+/* Has the last kernel of the host ended? */
+static bool kernel_has_ended(const dma_comm_t *comm, uint32_t epoch)
+{
+    const dma_eager_grid_t *grid = &comm->device->eager->grid;
+
+    for (uint32_t i = 0; i < grid->rows * grid->blocks; i++) {
+        /* acquire: what the kernel has written comes first, the missed word too */
+        if (atomic_load_explicit(end_words(comm) + i, memory_order_acquire) != epoch) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* No kernel is at work that would store to these words. The next launch comes behind these stores. */
+static void take_back_end(const dma_comm_t *comm, uint32_t epoch)
+{
+    const dma_eager_grid_t *grid = &comm->device->eager->grid;
+
+    atomic_store_explicit(missed_word(comm), epoch - 1, memory_order_relaxed);
+    for (uint32_t i = 0; i < grid->rows * grid->blocks; i++) {
+        atomic_store_explicit(end_words(comm) + i, epoch - 1, memory_order_relaxed);
+    }
+}
+
+dma_status_t dma_device_advance_eager_try(dma_comm_t *comm, dma_task_t *task)
+{
+    if (!kernel_has_ended(comm, task->run.epoch)) {
+        return DMA_AGAIN;
+    }
+    if (atomic_load_explicit(missed_word(comm), memory_order_relaxed) == task->run.epoch) {
+        task->device->phase = DEVICE_EAGER;
+    }
+    return DMA_OK;
 }
 
 dma_status_t dma_device_advance_eager(dma_comm_t *comm, dma_task_t *task)
@@ -406,26 +452,19 @@ dma_status_t dma_device_advance_eager(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
+    take_back_end(comm, task->run.epoch);
     task->device->phase = DEVICE_EAGER_END;
-    return launch_by_host(comm, task->run.epoch, DMA_EAGER_RECV | DMA_EAGER_END);
+    return launch_by_host(comm, task->run.epoch, DMA_EAGER_RECV, 0);
 }
 
 dma_status_t dma_device_advance_eager_end(dma_comm_t *comm, dma_task_t *task)
 {
-    const dma_eager_grid_t *grid = &comm->device->eager->grid;
-
-    for (uint32_t i = 0; i < grid->rows * grid->blocks; i++) {
-        /* acquire: what the kernel has written comes first; and the poison, if the word is forged (in_stream.c) */
-        if (atomic_load_explicit(end_words(comm) + i, memory_order_acquire) != task->run.epoch) {
-            return DMA_AGAIN;
-        }
-    }
-    return DMA_OK;
+    return kernel_has_ended(comm, task->run.epoch) ? DMA_OK : DMA_AGAIN;
 }
 
 dma_status_t dma_device_eager_enqueue(dma_comm_t *comm, uint32_t epoch, dma_gpu_stream_t *stream)
 {
-    return launch(comm, stream, epoch, DMA_EAGER_SEND | DMA_EAGER_RECV);
+    return launch(comm, stream, epoch, DMA_EAGER_SEND | DMA_EAGER_RECV, 0);
 }
 
 /* ---- the end ---- */

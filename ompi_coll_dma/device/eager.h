@@ -12,6 +12,7 @@ dma_status_t dma_device_eager_init(dma_comm_t *comm, uint64_t largest);
 
 /* With the communicator's lock from here on. A start by the host begins; its phases. */
 dma_status_t dma_device_eager_begin(dma_comm_t *comm, dma_task_t *task);
+dma_status_t dma_device_advance_eager_try(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance_eager(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance_eager_end(dma_comm_t *comm, dma_task_t *task);
 /* A start of this epoch in a stream of the application. An error: nothing has been submitted. */

@@ -12,13 +12,17 @@
  *     1. stores the epoch to the ready word of its rank, in memory of the host, and sends all packets of its blocks to the peers'
  *        memory; and copies its own block (DMA_EAGER_SEND)
  *     2. polls its own memory for the packets of the peers, and writes what they carry to the receive buffer (DMA_EAGER_RECV)
- *     3. stores the epoch to words in memory of the host, one for each block of threads (DMA_EAGER_END)
+ *     3. stores the epoch to words in memory of the host, one for each block of threads, behind the missed word (DMA_EAGER_END)
  *
- * A kernel in a stream of the application does the first two. It may wait for a peer as long as the peer takes to start. No kernel that
- * the host launches waits for a rank that has not started: a start by the host is a kernel that sends, and one that receives, which the
- * host launches when the ready words of all peers have reached the epoch. The kernels that send these packets have begun by then, and
- * wait for nothing before they have sent them. If all peers have started before, one kernel does both. The host polls the words of
- * step 3. All ranks use packets for all starts of the call. So peers cannot tell how a rank has started, and each rank decides alone.
+ * A kernel in a stream of the application does the first two. It may wait for a peer as long as the peer takes to start.
+ *
+ * A kernel that the host launches does all three. The host polls the words of step 3. If all peers have started before, their packets
+ * come. Otherwise the kernel has patience for a few polls only, because no kernel of the host waits for a rank that may not start: if a
+ * packet has not come by then, the kernel says so in the missed word, and ends. When the ready words of all peers have reached the
+ * epoch, the host launches a kernel that receives everything once more. The kernels that send these packets have begun by then, and wait
+ * for nothing before they have sent them.
+ *
+ * All ranks use packets for all starts of the call. So peers cannot tell how a rank has started, and each rank decides alone.
  *
  * Why two banks are enough. A rank sends the packets of start e after its start e - 1 has ended. So it has received packets of
  * start e - 1 from every peer. A peer has sent these after its start e - 2 had ended, when it had read the whole bank that the
@@ -65,11 +69,12 @@ typedef struct dma_eager_row {
 } dma_eager_row_t;
 
 typedef struct dma_eager_args {
-    uint64_t ready, stop; /* addresses of these words */
-    uint64_t ends;        /* and of the first word of step 3 */
-    uint64_t bank_bytes;  /* from bank 0 to bank 1 */
+    uint64_t ready, stop, missed; /* addresses of these words */
+    uint64_t ends;                /* and of the first word of step 3 */
+    uint64_t bank_bytes;          /* from bank 0 to bank 1 */
     uint32_t epoch;
-    uint32_t steps; /* DMA_EAGER_* */
+    uint32_t steps;    /* DMA_EAGER_* */
+    uint32_t patience; /* how often a thread polls in vain at most; 0: until it is stopped */
     dma_eager_row_t rows[DMA_EAGER_MOST_ROWS];
 } dma_eager_args_t;
 

@@ -67,31 +67,34 @@ DMA_EAGER_FN void dma_eager_send(const dma_eager_args_t *args, const dma_eager_r
     }
 }
 
-/* Returns 0 if it was stopped. */
-DMA_EAGER_FN int dma_eager_wait(const dma_eager_args_t *args, uint64_t packet, uint64_t words[2])
+/* *vain: how often this thread has polled in vain. Returns 0 if it was stopped, or has no more patience. */
+DMA_EAGER_FN int dma_eager_wait(const dma_eager_args_t *args, uint64_t packet, uint64_t words[2], uint32_t *vain)
 {
-    for (uint32_t polls = 1;; polls++) {
+    for (;;) {
         dma_eager_get(packet, words);
         if ((uint32_t)(words[0] >> 32) == args->epoch && (uint32_t)(words[1] >> 32) == args->epoch) {
             return 1;
         }
-        if (polls % DMA_EAGER_POLLS == 0 && dma_eager_load32(args->stop)) {
+        ++*vain;
+        if (args->patience ? *vain >= args->patience : *vain % DMA_EAGER_POLLS == 0 && dma_eager_load32(args->stop)) {
             return 0;
         }
     }
 }
 
-DMA_EAGER_FN void dma_eager_recv(const dma_eager_args_t *args, const dma_eager_row_t *row, dma_eager_thread_t t)
+/* Returns 0 if a packet has not come. */
+DMA_EAGER_FN int dma_eager_recv(const dma_eager_args_t *args, const dma_eager_row_t *row, dma_eager_thread_t t)
 {
     uint64_t in = row->in + (args->epoch & 1) * args->bank_bytes, words[2];
-    uint32_t n = dma_eager_packets(row->dst_bytes);
+    uint32_t n = dma_eager_packets(row->dst_bytes), vain = 0;
 
     for (uint32_t i = t.first; i < n; i += t.step) {
-        if (!dma_eager_wait(args, in + (uint64_t)i * DMA_EAGER_PACKET, words)) {
-            return;
+        if (!dma_eager_wait(args, in + (uint64_t)i * DMA_EAGER_PACKET, words, &vain)) {
+            return 0;
         }
         dma_eager_write(row->dst, row->dst_bytes, i, (words[0] & UINT32_MAX) | words[1] << 32);
     }
+    return 1;
 }
 
 /* The own block; in place it is there. */
@@ -104,8 +107,8 @@ DMA_EAGER_FN void dma_eager_copy(const dma_eager_row_t *row, dma_eager_thread_t 
     }
 }
 
-/* What one thread does, except for the end. */
-DMA_EAGER_FN void dma_eager_run(const dma_eager_args_t *args, dma_eager_thread_t t)
+/* What one thread does, except for the end. Returns 0 if a packet has not come. */
+DMA_EAGER_FN int dma_eager_run(const dma_eager_args_t *args, dma_eager_thread_t t)
 {
     const dma_eager_row_t *row = &args->rows[t.row];
 
@@ -119,13 +122,14 @@ DMA_EAGER_FN void dma_eager_run(const dma_eager_args_t *args, dma_eager_thread_t
             dma_eager_copy(row, t);
         }
     }
-    if (args->steps & DMA_EAGER_RECV && row->out) {
-        dma_eager_recv(args, row, t);
-    }
+    return !(args->steps & DMA_EAGER_RECV) || !row->out || dma_eager_recv(args, row, t);
 }
 
-/* All threads of a block have run; `block`: its number in the launch. */
-DMA_EAGER_FN void dma_eager_end(const dma_eager_args_t *args, uint32_t block)
+/* All threads of a block have run; `block`: its number in the launch. `complete`: all packets have come for it. */
+DMA_EAGER_FN void dma_eager_end(const dma_eager_args_t *args, uint32_t block, int complete)
 {
+    if (!complete) {
+        dma_eager_store32(args->missed, args->epoch);
+    }
     dma_eager_release32(args->ends + block * sizeof(uint32_t), args->epoch);
 }

@@ -71,11 +71,16 @@ typedef struct launched {
     unsigned blocks, rows, threads;
 } launched_t;
 
-static void run_threads(const dma_eager_args_t *args, const launched_t *l)
+/* *missed: bit mask of the blocks of threads for which a packet has not come. */
+static void run_threads(const dma_eager_args_t *args, const launched_t *l, uint32_t *missed)
 {
     for (uint32_t row = 0; row < l->rows; row++) {
         for (uint32_t i = 0; i < l->blocks * l->threads; i++) {
-            dma_eager_run(args, (dma_eager_thread_t){.first = i, .step = l->blocks * l->threads, .row = row});
+            dma_eager_thread_t t = {.first = i, .step = l->blocks * l->threads, .row = row};
+
+            if (!dma_eager_run(args, t)) {
+                *missed |= UINT32_C(1) << (row * l->blocks + i / l->threads);
+            }
         }
     }
 }
@@ -85,18 +90,19 @@ static void run_eager(fake_work_t *work)
 {
     launched_t *l = work->arg;
     dma_eager_args_t first = l->args;
-    bool waits = l->args.steps & DMA_EAGER_RECV;
+    bool waits = l->args.steps & DMA_EAGER_RECV && !l->args.patience;
+    uint32_t missed = 0;
 
     running = work->stream;
     fake_waiting(work->stream, waits);
     first.steps &= DMA_EAGER_SEND;
     if (fake_random(2)) {
-        run_threads(&first, l);
+        run_threads(&first, l, &missed);
         fake_dawdle();
     }
-    run_threads(&l->args, l);
+    run_threads(&l->args, l, &missed);
     for (uint32_t i = 0; l->args.steps & DMA_EAGER_END && i < l->blocks * l->rows; i++) {
-        dma_eager_end(&l->args, i);
+        dma_eager_end(&l->args, i, !(missed >> i & 1));
     }
     fake_waiting(work->stream, -(int)waits);
     free(l);
@@ -111,7 +117,8 @@ static bool may_use(uint64_t addr, uint64_t bytes)
 static bool is_valid(const launched_t *l)
 {
     const dma_eager_args_t *a = &l->args;
-    bool valid = !a->epoch || (fake_may_signal(a->ready) && fake_may_signal(a->stop) && fake_may_signal(a->ends));
+    bool valid = !a->epoch || (fake_may_signal(a->ready) && fake_may_signal(a->stop) && fake_may_signal(a->missed) &&
+                               fake_may_signal(a->ends));
 
     for (unsigned r = 0; r < l->rows && a->epoch && valid; r++) {
         const dma_eager_row_t *row = &a->rows[r];
@@ -135,7 +142,8 @@ static cuda_error_t launch_eager(fake_stream_t *stream, const void *args, unsign
         return CUDA_OUT_OF_MEMORY;
     }
     *l = (launched_t){.args = *(const dma_eager_args_t *)args, .blocks = blocks, .rows = rows, .threads = threads};
-    if (rows > DMA_EAGER_MOST_ROWS || threads > DMA_EAGER_THREADS || threads % 32 || !is_valid(l)) {
+    if (rows > DMA_EAGER_MOST_ROWS || rows * blocks > DMA_EAGER_BLOCKS || threads > DMA_EAGER_THREADS || threads % 32 ||
+        !is_valid(l)) {
         free(l);
         return fake_complain(FAKE_INVALID, "cuLaunchKernel", "no such memory, or too many threads", threads);
     }

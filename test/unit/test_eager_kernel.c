@@ -47,7 +47,7 @@ enum { MOST_RANKS = DMA_EAGER_MOST_ROWS, MOST = 700, GAP = 0xA5, STARTS = 6 };
 typedef struct rank {
     unsigned char send[MOST_RANKS * (MOST + 16)], recv[MOST_RANKS * (MOST + 16)], expected[MOST_RANKS * (MOST + 16)];
     unsigned char *packets;
-    uint32_t ready, stop, ends[DMA_EAGER_BLOCKS];
+    uint32_t ready, stop, missed, ends[DMA_EAGER_BLOCKS];
     dma_eager_args_t args;
 } rank_t;
 
@@ -144,6 +144,7 @@ static void make_job(int n, bool gathers, bool in_place)
         own->args.bank_bytes = (uint64_t)n * job.part;
         own->args.ready = address(&own->ready);
         own->args.stop = address(&own->stop);
+        own->args.missed = address(&own->missed);
         own->args.ends = address(own->ends);
     }
     for (int r = 0; r < n; r++) {
@@ -177,25 +178,29 @@ static void fill(int r, uint32_t start)
     }
 }
 
-typedef void step_t(const dma_eager_args_t *args, dma_eager_thread_t t);
+typedef int step_t(const dma_eager_args_t *args, dma_eager_thread_t t);
 
-static void send_only(const dma_eager_args_t *args, dma_eager_thread_t t)
+static int send_only(const dma_eager_args_t *args, dma_eager_thread_t t)
 {
     if (args->rows[t.row].out) {
         dma_eager_send(args, &args->rows[t.row], t);
     }
+    return 1;
 }
 
-/* Threads in any order; `threads` of them share a row. */
-static void run(int r, uint32_t threads, step_t *step)
+/* Threads in any order; `threads` of them share a row. Have all received all? */
+static int run(int r, uint32_t threads, step_t *step)
 {
     uint32_t n = threads * (uint32_t)job.n, skip = below(n);
+    int complete = 1;
 
     for (uint32_t i = 0; i < n; i++) {
         uint32_t k = (i + skip) % n;
 
-        step(&job.ranks[r].args, (dma_eager_thread_t){.first = k % threads, .step = threads, .row = k / threads});
+        complete &=
+            step(&job.ranks[r].args, (dma_eager_thread_t){.first = k % threads, .step = threads, .row = k / threads});
     }
+    return complete;
 }
 
 static void start_all(uint32_t epoch, uint32_t start)
@@ -209,7 +214,8 @@ static void start_all(uint32_t epoch, uint32_t start)
         run(r, threads, send_only);
     }
     for (int r = 0; r < job.n; r++) {
-        run(r, threads, dma_eager_run);
+        job.ranks[r].args.patience = below(2);
+        ck_assert(run(r, threads, dma_eager_run));
         ck_assert_uint_eq(job.ranks[r].ready, epoch);
     }
     for (int r = 0; r < job.n; r++) {
@@ -302,6 +308,7 @@ START_TEST(waits_for_empty_blocks)
 {
     rank_t *own = &job.ranks[0];
     uint64_t words[2], packet;
+    uint32_t vain = 0;
 
     srandom((unsigned)unit_seed());
     make_job(2, true, false);
@@ -311,9 +318,9 @@ START_TEST(waits_for_empty_blocks)
     own->args.epoch = job.ranks[1].args.epoch = 1;
     own->stop = 1;
     packet = own->args.rows[1].in + own->args.bank_bytes;
-    ck_assert(!dma_eager_wait(&own->args, packet, words));
+    ck_assert(!dma_eager_wait(&own->args, packet, words, &vain));
     run(1, 1, send_only);
-    ck_assert(dma_eager_wait(&own->args, packet, words));
+    ck_assert(dma_eager_wait(&own->args, packet, words, &vain));
     free_job();
 }
 END_TEST
@@ -322,10 +329,59 @@ START_TEST(says_the_end)
 {
     make_job(2, true, false);
     job.ranks[0].args.epoch = 77;
-    dma_eager_end(&job.ranks[0].args, 3);
+    dma_eager_end(&job.ranks[0].args, 3, true);
     ck_assert_uint_eq(job.ranks[0].ends[3], 77);
     ck_assert_uint_eq(job.ranks[0].ends[2], 0);
+    ck_assert_uint_eq(job.ranks[0].missed, 0);
+    dma_eager_end(&job.ranks[0].args, 2, false);
+    ck_assert_uint_eq(job.ranks[0].ends[2], 77);
+    ck_assert_uint_eq(job.ranks[0].missed, 77);
     free_job();
+}
+END_TEST
+
+/* A rank receives what comes soon, in place too. When all have sent, it receives everything. */
+START_TEST(patience)
+{
+    enum { THREADS = 3, POLLS = 5 };
+
+    srandom((unsigned)unit_seed() + (unsigned)_i);
+    make_job(3, _i & 1, _i & 2);
+    for (uint32_t s = 1; s <= STARTS; s++) {
+        rank_t *own = &job.ranks[0];
+
+        for (int r = 0; r < job.n; r++) {
+            job.ranks[r].args.epoch = s;
+            job.ranks[r].args.steps = DMA_EAGER_SEND | DMA_EAGER_RECV;
+            job.ranks[r].args.patience = POLLS;
+            fill(r, s);
+        }
+        run(1, THREADS, send_only);
+        ck_assert(!run(0, THREADS, dma_eager_run)); /* it ends, without rank 2 */
+        run(2, THREADS, send_only);
+        own->args.steps = DMA_EAGER_RECV;
+        own->args.patience = s & 1 ? POLLS : 0;
+        ck_assert(run(0, THREADS, dma_eager_run));
+        ck_assert_mem_eq(own->recv, own->expected, sizeof(own->recv));
+        for (int r = 1; r < job.n; r++) {
+            ck_assert(run(r, THREADS, dma_eager_run));
+            ck_assert_mem_eq(job.ranks[r].recv, job.ranks[r].expected, sizeof(own->recv));
+        }
+    }
+    free_job();
+}
+END_TEST
+
+/* It is that of a thread, not of a packet. */
+START_TEST(patience_of_a_thread)
+{
+    enum { POLLS = 7 };
+    dma_eager_args_t args = {.epoch = 1, .patience = POLLS};
+    uint64_t packet[2] = {0, 0}, words[2];
+    uint32_t vain = POLLS - 2;
+
+    ck_assert(!dma_eager_wait(&args, address(packet), words, &vain));
+    ck_assert_uint_eq(vain, POLLS);
 }
 END_TEST
 
@@ -338,5 +394,7 @@ int main(void)
     unit_test(s, no_halves, 20);
     unit_test(s, waits_for_empty_blocks, 20);
     unit_test(s, says_the_end, 20);
+    unit_loop(s, patience, 0, 4, 20);
+    unit_test(s, patience_of_a_thread, 20);
     return unit_main(s);
 }

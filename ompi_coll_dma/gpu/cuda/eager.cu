@@ -39,20 +39,28 @@ DMA_EAGER_FN uint32_t dma_eager_load32(uint64_t address)
     return value;
 }
 
+/* A barrier of the block of threads. Returns whether all have said yes. */
+DMA_EAGER_FN int all_of_block(int yes)
+{
+    asm volatile("{\n\t.reg .pred p, q;\n\tsetp.ne.s32 p, %0, 0;\n\tbar.red.and.pred q, 0, p;\n\tselp.s32 %0, 1, 0, q;\n\t}" : "+r"(yes)::"memory");
+    return yes;
+}
+
 #include "gpu/eager_kernel.h"
 
 extern "C" __attribute__((global)) void dma_eager(const dma_eager_args_t args)
 {
     dma_eager_thread_t t;
+    int complete;
 
     t.first = __nvvm_read_ptx_sreg_ctaid_x() * __nvvm_read_ptx_sreg_ntid_x() + __nvvm_read_ptx_sreg_tid_x();
     t.step = __nvvm_read_ptx_sreg_nctaid_x() * __nvvm_read_ptx_sreg_ntid_x();
     t.row = __nvvm_read_ptx_sreg_ctaid_y();
-    dma_eager_run(&args, t);
+    complete = dma_eager_run(&args, t);
     if (args.steps & DMA_EAGER_END) {
-        asm volatile("bar.sync 0;" ::: "memory");
+        complete = all_of_block(complete);
         if (__nvvm_read_ptx_sreg_tid_x() == 0) {
-            dma_eager_end(&args, t.row * __nvvm_read_ptx_sreg_nctaid_x() + __nvvm_read_ptx_sreg_ctaid_x());
+            dma_eager_end(&args, t.row * __nvvm_read_ptx_sreg_nctaid_x() + __nvvm_read_ptx_sreg_ctaid_x(), complete);
         }
     }
 }
