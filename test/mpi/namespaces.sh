@@ -24,18 +24,18 @@ outcome() {
     grep -q 'ranks, ready' "$2" || status=1
     left=$(find "$work" -name 'coll_dma.*' 2>/dev/null | wc -l)
     [ "$left" = 0 ] || status=1
-    [ "$status" = 0 ] || tail -n 5 "$2"
+    [ "$status" = 0 ] || grep -v 'coll/dma: ' "$2" | tail -n 30
     verdict "$1" "$status"
 }
 
-launch 60 3 "${options[@]}" "${away[@]}" "$program" -s 11 -n 60 >"$work/out" 2>&1
+launch 60 3 "${options[@]}" "${away[@]}" "$program" -s 11 -n 60 -w 300 >"$work/out" 2>&1
 outcome 'every rank in a namespace of its own' "$work/out" $?
 grep -q 'a file in the session directory' "$work/out"
 verdict 'a line says that there is no other way' $?
 
-launch 60 1 "${options[@]}" "$program" -s 12 -n 60 : -n 2 "${away[@]}" "$program" -s 12 -n 60 >"$work/out" 2>&1
+launch 60 1 "${options[@]}" "$program" -s 12 -n 60 -w 300 : -n 2 "${away[@]}" "$program" -s 12 -n 60 -w 300 >"$work/out" 2>&1
 outcome 'one rank at home, two away' "$work/out" $?
 
-launch 60 3 "${options[@]}" --mca coll_dma_variant host_reach "${away[@]}" "$program" -s 13 -n 60 >"$work/out" 2>&1
+launch 60 3 "${options[@]}" --mca coll_dma_variant host_reach "${away[@]}" "$program" -s 13 -n 60 -w 300 >"$work/out" 2>&1
 outcome 'nobody reads memory by a number that names another process' "$work/out" $?
 finish
