@@ -80,7 +80,8 @@ static dma_status_t use_messages(dma_channel_t *ch)
 
 /* If nothing is packed, starts differ only in their sequence numbers, so the call is resolved once. If the process has
  * a GPU runtime, each start has to classify the buffers again. A runtime that is loaded later does not change memory
- * that is in use. */
+ * that is in use. A call on host memory that joins the device route, for ranks with device memory, needs what the end of each
+ * start frees. */
 static void resolve_once(dma_channel_t *ch)
 {
     const dma_call_t *call = &ch->call;
@@ -91,7 +92,10 @@ static void resolve_once(dma_channel_t *ch)
         return;
     }
     /* After an error each start resolves the call again, fails, and so reports the error to the peers. */
-    ch->resolved = dma_task_init(comm, &ch->task, call, ch->arrays) == DMA_OK;
+    ch->resolved = dma_task_init(comm, &ch->task, call, ch->arrays) == DMA_OK && !ch->task.memory;
+    if (!ch->resolved) {
+        dma_task_drop(&ch->task);
+    }
 }
 
 /* Sets up the channel's communicator with shared memory, or else with messages. */

@@ -219,6 +219,97 @@ START_TEST(joining_ends)
 }
 END_TEST
 
+static void note_ended(void *arg, dma_status_t status)
+{
+    *(bool *)arg = status == DMA_OK;
+}
+
+/* Rank 0 has no runtime. Its persistent calls in host memory join as others do. */
+static void persistent_without_runtime(rank_t *r)
+{
+    call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = BYTES, .send = PLACE_HOST, .recv = PLACE_HOST}, other = spec;
+    bool done = false;
+    call_t *host, *mixed;
+    dma_channel_t *channel;
+
+    other.send = other.recv = r->rank ? PLACE_DEVICE : PLACE_HOST;
+    host = call_make(r, &spec);
+    mixed = call_make(r, &other);
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    call_run(r, r->comms[0], mixed, 1);
+    if (!r->rank) {
+        r->proc->runtime = NULL;
+    }
+    must(r, dma_channel_create(r->comms[0], &host->call, note_ended, &done, &channel) == DMA_OK, "channel");
+    for (uint64_t tag = 2; tag < 6; tag++) {
+        call_fill(r, host, tag);
+        done = false;
+        must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
+        while (!done) {
+            threads_host.progress();
+        }
+        call_verify(r, host);
+    }
+    dma_channel_destroy(channel);
+    threads_barrier(r);
+    call_free(host);
+    call_free(mixed);
+}
+
+START_TEST(persistent_calls_join)
+{
+    job_t job = call_job(RANKS, persistent_without_runtime, NULL);
+
+    job.own_counters = true;
+    call_run_job(&job);
+}
+END_TEST
+
+static void calls_without_runtime(rank_t *r)
+{
+    uint64_t tag = 0;
+
+    if (!r->rank) {
+        r->proc->runtime = NULL;
+    }
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    for (int i = 0; i < 24; i++) {
+        call_spec_t spec = random_spec(r, i, 0);
+        call_t *c = call_make(r, &spec);
+
+        call_run(r, r->comms[0], c, ++tag);
+        call_run(r, r->comms[0], c, ++tag);
+        if (i % 3 == 0) {
+            bool done = false;
+            dma_channel_t *channel;
+            must(r, dma_channel_create(r->comms[0], &c->call, note_ended, &done, &channel) == DMA_OK, "channel");
+            for (int k = 0; k < 3; k++) {
+                call_fill(r, c, ++tag);
+                done = false;
+                must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
+                while (!done) {
+                    threads_host.progress();
+                }
+                call_verify(r, c);
+            }
+            dma_channel_destroy(channel);
+        }
+        threads_barrier(r);
+        call_free(c);
+    }
+}
+
+START_TEST(no_runtime)
+{
+    job_t job =
+        _i ? call_job_without_engine(RANKS, calls_without_runtime, NULL) : call_job(RANKS, calls_without_runtime, NULL);
+
+    job.own_counters = true;
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("device_mixed");
@@ -227,5 +318,7 @@ int main(void)
     unit_loop(suite, in_progress_at_once, 0, 2, 120);
     unit_loop(suite, later_calls_join, 0, 12, 60);
     unit_test(suite, joining_ends, 60);
+    unit_test(suite, persistent_calls_join, 30);
+    unit_loop(suite, no_runtime, 0, 2, 60);
     return unit_main(suite);
 }
