@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/comm.h"
 #include "dma/plan.h"
@@ -356,6 +357,78 @@ START_TEST(persistent)
 }
 END_TEST
 
+/* A channel is made while a call still runs on some ranks that shows all of them that they cannot read each other. */
+static void channel_beside_refusal(rank_t *r)
+{
+    enum { BYTES = 100000, LONG = 6000000 };
+    size_t all = (size_t)r->n * BYTES;
+    uint8_t *send = malloc(all), *recv = malloc(all), *out = malloc(LONG), *in = malloc(LONG + 3 * 1000);
+    dma_call_t call = {.coll = DMA_ALLTOALL, .send = data_buffer(send, BYTES), .recv = data_buffer(recv, BYTES)};
+    dma_call_t longer = {.coll = DMA_ALLTOALLV, .send = data_buffer(out, 0), .recv = data_buffer(in, 0)};
+    int gives[3] = {100, r->rank == 2 ? LONG : 100, 100}, takes[3] = {100, 100, r->rank == 1 ? LONG : 100};
+    int from[3] = {0}, to[3] = {0, 1000, 2000};
+    dma_channel_t *channel;
+    dma_task_t *task;
+    int ended = 0;
+
+    threads_prepare(r, r->comms[0]);
+    exchange(r, 15); /* a rank is refused */
+    longer.send.counts = gives;
+    longer.recv.counts = takes;
+    longer.send.displs = from;
+    longer.recv.displs = to;
+    must(r, task_post(r->comms[0], &longer, NULL, NULL, &task) == DMA_OK, "post");
+    threads_barrier(r);
+    for (int i = 0; i < 100000 && r->rank == 0 && dma_task_test(task) == DMA_AGAIN; i++) {
+        dma_proc_progress(r->proc);
+        sched_yield();
+    }
+    threads_barrier(r);
+    must(r, (dma_task_test(task) == DMA_AGAIN) == (r->rank > 0), "task %d", (int)dma_task_test(task));
+    r->comms[0]->forced = -1; /* a small call is not streamed */
+    if (r->rank == 1) {
+        usleep(200000); /* the others are in the call that makes the channel */
+    }
+    must(r, dma_channel_create(r->comms[0], &call, note, &ended, &channel) == DMA_OK, "channel");
+    (*(dma_comm_t **)(void *)channel)->forced = dma_variant_find("host_reach"); /* as the cost model may choose */
+    while (dma_task_test(task) == DMA_AGAIN) {
+        dma_proc_progress(r->proc);
+        sched_yield();
+    }
+    memset(send, r->rank + 1, all);
+    must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
+    for (int i = 0; i < 100000 && !ended; i++) {
+        dma_proc_progress(r->proc);
+        sched_yield();
+        usleep(20);
+    }
+    must(r, ended == 1, "the start has not ended");
+    for (size_t i = 0; i < all; i++) {
+        must(r, recv[i] == i / BYTES + 1, "byte %zu", i);
+    }
+    dma_channel_destroy(channel);
+    task_free(task);
+    free(send);
+    free(recv);
+    free(out);
+    free(in);
+}
+
+START_TEST(channel_after_refusal)
+{
+    job_t job = threads_job(3, channel_beside_refusal);
+
+    snprintf(job.params.variant, sizeof(job.params.variant), "host_reach");
+    large = 300000;
+    fail_cross_once = 1;
+    fail_cross_after = 6;
+    job.delay_us = 0;
+    threads_run(&job);
+    fail_cross_after = -1;
+    fail_cross_once = 0;
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("reach");
@@ -367,5 +440,6 @@ int main(void)
     unit_loop(suite, refused, 0, 2, 20);
     unit_test(suite, not_refused, 10);
     unit_loop(suite, persistent, 0, 2, 10);
+    unit_test(suite, channel_after_refusal, 30);
     return unit_main(suite);
 }

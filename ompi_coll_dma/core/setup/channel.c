@@ -21,7 +21,8 @@ typedef struct channel_info {
     uint64_t block; /* offset in the arena; 0: this rank has no block */
     dma_geom_t geom;
     uint32_t first_epoch; /* of rank 0 only: see dma_comm_t */
-    uint32_t wants_memory_route;
+    uint16_t wants_memory_route;
+    uint16_t cross_memory; /* this rank knows of no rank that could not read another one's memory */
 } channel_info_t;
 
 typedef struct channel_setup {
@@ -65,6 +66,7 @@ static void take_block(const dma_comm_t *comm, channel_setup_t *s)
         s->mine.geom = geom;
     }
     s->mine.wants_memory_route = comm->wants_memory_route;
+    s->mine.cross_memory = comm->parent->req.cross_memory; /* a call that is under way may change it on some ranks */
     if (comm->rank == 0) {
         s->mine.first_epoch = dma_random_epoch();
     }
@@ -104,7 +106,9 @@ static void take_choices(dma_comm_t *comm, const channel_setup_t *s, const dma_g
     comm->first_epoch = s->all[0].first_epoch;
     comm->identity = parent->window.peers[0].mapping->nonce + s->all[0].block;
     comm->all_want_memory_route = true;
+    comm->req.cross_memory = true;
     for (int r = 0; r < comm->nranks; r++) {
+        comm->req.cross_memory = comm->req.cross_memory && s->all[r].cross_memory;
         comm->all_want_memory_route = comm->all_want_memory_route && s->all[r].wants_memory_route;
     }
 }

@@ -26,7 +26,7 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL 15 /* version of the records and of the window */
+#define PROTOCOL 16 /* version of the records and of the window */
 #define ATTEMPTS 2
 
 /* What a rank publishes in INFO. */
