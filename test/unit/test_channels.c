@@ -349,6 +349,58 @@ START_TEST(extents_cover_the_arena)
 }
 END_TEST
 
+/* ---- ranks that fail in the call that makes a channel ---- */
+
+enum { LATE_US = 600000 };
+
+/* Rank 0 has given up when rank 1 comes. Rank 1 finds all entries and has a channel, with a block of rank 0. When it leaves that
+ * block, nothing else may be there. */
+static void one_gives_up(rank_t *r)
+{
+    persistent_t p;
+    dma_status_t status;
+
+    threads_prepare(r, r->comms[0]);
+    threads_prepare(r, r->comms[1]);
+    threads_barrier(r);
+    if (r->rank == 1) {
+        usleep(LATE_US);
+    }
+    status = make(r, &p, DMA_ALLGATHER, MOST_BLOCK);
+    must(r, r->rank || status == DMA_ERR_TIMEOUT, "status %d", (int)status);
+    threads_barrier(r);
+    if (r->rank == 0) {
+        char *at = dma_arena_alloc(r->proc->arena, 64, 64, 7);
+
+        threads_barrier(r);
+        threads_barrier(r);
+        must(r, ((dma_block_head_t *)(void *)at)->readers == 7, "%u readers",
+             ((dma_block_head_t *)(void *)at)->readers);
+    } else {
+        threads_barrier(r);
+        if (status == DMA_OK) {
+            dma_channel_destroy(p.channel);
+        }
+        threads_barrier(r);
+    }
+}
+
+static void soon(int rank, dma_params_t *params)
+{
+    params->entry_timeout = rank ? 0 : 0.2;
+}
+
+START_TEST(a_rank_gives_up)
+{
+    job_t job = threads_job(2, one_gives_up);
+
+    job.tune = soon;
+    job.ncomms = 2;
+    job.delay_us = 0;
+    threads_run(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("channels");
@@ -358,5 +410,6 @@ int main(void)
     unit_test(suite, the_first_leave_room_for_others, LIMIT);
     unit_test(suite, one_rank_has_no_room, LIMIT);
     unit_test(suite, extents_cover_the_arena, LIMIT);
+    unit_test(suite, a_rank_gives_up, 10);
     return unit_main(suite);
 }

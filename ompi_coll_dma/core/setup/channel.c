@@ -134,10 +134,13 @@ static void set_ready(dma_comm_t *comm, channel_setup_t *s)
     s->stream = NULL;
 }
 
-static void drop(const dma_comm_t *comm, channel_setup_t *s)
+/* `unused`: no rank uses the block. Otherwise this rank has failed in the all-gather, and others may use it until they leave it. */
+static void drop(const dma_comm_t *comm, channel_setup_t *s, bool unused)
 {
-    if (s->block) { /* no rank uses it */
-        atomic_store_explicit(&s->block->head.readers, 0, memory_order_relaxed);
+    if (s->block) {
+        if (unused) {
+            atomic_store_explicit(&s->block->head.readers, 0, memory_order_relaxed);
+        }
         pthread_mutex_lock(&comm->proc->lock);
         dma_arena_retire(s->arena, s->block);
         pthread_mutex_unlock(&comm->proc->lock);
@@ -168,6 +171,6 @@ dma_status_t dma_setup_channel(dma_comm_t *comm)
         set_ready(comm, &s);
         dma_comm_begin_ready(comm);
     }
-    drop(comm, &s);
+    drop(comm, &s, status == DMA_UNSUPPORTED);
     return status;
 }
