@@ -119,7 +119,6 @@ void dma_comm_destroy(dma_comm_t *comm)
     dma_comm_lock(comm);
     dma_comm_set_active(comm, false);
     dma_comm_set_polled(comm, false);
-    dma_state_give_back(comm);
     dma_setup_drop(comm);
     if (comm->route->destroy) {
         comm->route->destroy(comm);
@@ -127,6 +126,7 @@ void dma_comm_destroy(dma_comm_t *comm)
     if (comm->attached) {
         comm->attached->destroy(comm);
     }
+    dma_state_give_back(comm); /* the routes have looked at the state */
     if (comm->window.peers) {
         dma_window_leave(&comm->window, &comm->proc->lock);
         free(comm->window.peers);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/comm.h"
+#include "device/device.h"
 #include "libthreads.h"
 #include "libunit.h"
 
@@ -401,6 +402,40 @@ START_TEST(a_rank_gives_up)
 }
 END_TEST
 
+/* What peers' engines may still write stays. */
+static void fails_with_words(rank_t *r)
+{
+    dma_arena_t *arena;
+    struct dma_device_comm *dc;
+    size_t before;
+
+    threads_prepare(r, r->comms[0]);
+    arena = r->proc->arena;
+    dc = dma_device_comm_of_host(r->comms[0]);
+    dc->parts = calloc(1, 1000);
+    before = dma_arena_used(arena);
+    dc->parts_block = dma_arena_alloc(arena, 1024, 1024, 0);
+    atomic_fetch_add(&r->proc->armed, 1);
+    threads_barrier(r);
+    dma_comm_lock(r->comms[0]);
+    dma_comm_fail(r->comms[0], DMA_ERR_PEER, "a test");
+    dma_comm_unlock(r->comms[0]);
+    threads_barrier(r);
+    dma_comm_destroy(r->comms[0]);
+    r->comms[0] = NULL;
+    threads_barrier(r);
+    must(r, dma_arena_used(arena) == 1024, "%zu bytes, %zu before", dma_arena_used(arena), before);
+}
+
+START_TEST(words_stay)
+{
+    job_t job = threads_job(2, fails_with_words);
+
+    job.delay_us = 0;
+    threads_run(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("channels");
@@ -411,5 +446,6 @@ int main(void)
     unit_test(suite, one_rank_has_no_room, LIMIT);
     unit_test(suite, extents_cover_the_arena, LIMIT);
     unit_test(suite, a_rank_gives_up, 10);
+    unit_test(suite, words_stay, 10);
     return unit_main(suite);
 }
