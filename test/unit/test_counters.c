@@ -191,6 +191,7 @@ static void count_calls(rank_t *r)
     dma_comm_t *ended = r->comms[0], *comm = r->comms[1];
 
     gather(r, ended, 10);
+    gather(r, r->comms[2], 20);
     dma_comm_destroy(ended);
     r->comms[0] = NULL;
     for (int i = 0; i < 4; i++) {
@@ -199,16 +200,16 @@ static void count_calls(rank_t *r)
     gather(r, comm, 1000);
     post_uneven(r, comm);
     start_channel(r, comm, 2);
-    must(r, of_proc(r, "calls_blocking_allgather") == 6, "%d", (int)of_proc(r, "calls_blocking_allgather"));
+    must(r, of_proc(r, "calls_blocking_allgather") == 7, "%d", (int)of_proc(r, "calls_blocking_allgather"));
     must(r, of_comm(r, comm, "calls_blocking_allgather") == 5, "of the communicator");
     must(r, of_comm(r, comm, "calls_nonblocking_allgatherv") == 1, "a post");
     must(r, of_comm(r, comm, "calls_nonblocking_alltoall") == 0, "a start is not a post");
     must(r, of_comm(r, comm, "calls_persistent_alltoall") == 2, "the starts of a channel that has ended");
-    must(r, of_comm(r, comm, "setups") == 2 && of_proc(r, "setups") == 3, "set-ups");
+    must(r, of_comm(r, comm, "setups") == 2 && of_proc(r, "setups") == 4, "set-ups");
     must(r, of_comm(r, comm, "variant_host_line") == 4 + 1 + 2, "small ones, and none of the set-up");
     must(r, of_comm(r, comm, "bytes_cores") == RANKS * (4 * 64 + 1000 + 2 * 8) + 6, "bytes of a communicator: %d",
          (int)of_comm(r, comm, "bytes_cores"));
-    must(r, of_proc(r, "bytes_cores") - of_comm(r, comm, "bytes_cores") == RANKS * 10, "bytes of all");
+    must(r, of_proc(r, "bytes_cores") - of_comm(r, comm, "bytes_cores") == RANKS * (10 + 20), "bytes of all");
     must(r, of_comm(r, comm, "plans_built") == 4 && of_comm(r, comm, "plans_reused") == 4, "plans: %d, %d",
          (int)of_comm(r, comm, "plans_built"), (int)of_comm(r, comm, "plans_reused"));
     must(r, of_comm(r, comm, "calls_below") == 0 && of_proc(r, "calls_messages") == 0, "all by coll/dma");
@@ -218,7 +219,7 @@ START_TEST(calls_are_counted)
 {
     job_t job = threads_job(RANKS, count_calls);
 
-    job.ncomms = 2;
+    job.ncomms = 3;
     job.own_counters = true;
     job.params.variant[0] = '\0';
     job.params.measure = 0;

@@ -485,6 +485,8 @@ static void failure_body(rank_t *r)
         wait_for_stream(r, &lane);
         must(r, dma_channel_end_in_stream(lane.channel, false) != DMA_OK, "end");
         must(r, atomic_load(&lane.ended) == 1 && lane.status != DMA_OK, "the call has not failed");
+        must(r, dma_channel_start_in_stream(lane.channel, &lane.app, &(dma_in_stream_started_t){0}) < 0,
+             "another start");
     }
     threads_barrier(r);
     if (r->rank == 0 && way == FAILS_LATER) {
