@@ -219,6 +219,41 @@ START_TEST(lost_doorbells)
 }
 END_TEST
 
+/* Another communicator on the same queues waits for its peers, before its first run or in one, and looks at them as often. */
+START_TEST(lost_doorbells_beside_one_that_waits)
+{
+    dma_status_t status;
+    const char *reason;
+    stage_t beside;
+    uint64_t bytes;
+
+    begin();
+    stage_begin_beside(&beside, &s);
+    unit()->stuck_seconds = LATE;
+    if (_i == 1) {
+        beside.run.epoch = 100;
+        ck_assert_int_eq(engine->arm(&beside.run, &bytes), DMA_OK);
+        ck_assert_int_eq(engine->start(&beside.run), DMA_OK);
+    }
+    thunk_lose("drop-doorbell:1/3", 1);
+    for (uint32_t epoch = 1; epoch <= 10; epoch++) {
+        start(epoch);
+        while (!has_ended()) {
+            status = engine->check(s.binding, &reason);
+            ck_assert_msg(status == DMA_OK, "epoch %u: %s", epoch, reason);
+            ck_assert_int_eq(engine->check(beside.binding, &reason), DMA_OK);
+            usleep(500);
+        }
+        ck_assert(is_right());
+    }
+    ck_assert(nudges() > 0);
+    thunk_lose("", 1);
+    engine->disarm(beside.binding);
+    stage_end_beside(&beside);
+    end();
+}
+END_TEST
+
 /* All of them: then the queue seems to stand still, which costs a nudge. At the end nothing is left. */
 START_TEST(lost_read_pointers)
 {
@@ -396,6 +431,7 @@ int main(void)
     unit_loop(suite, fault_of_copies_in_flight, 0, 5, 30);
     unit_test(suite, fault_before_the_start, 30);
     unit_loop(suite, lost_doorbells, 0, 2, 60);
+    unit_loop(suite, lost_doorbells_beside_one_that_waits, 0, 2, 60);
     unit_test(suite, lost_read_pointers, 60);
     unit_test(suite, late_fences, 30);
     unit_test(suite, no_binding_after_a_fault, 20);

@@ -442,7 +442,8 @@ dma_status_t dma_queue_check(dma_queue_t *queue, double seconds, dma_counters_t 
         return DMA_ERR_ENGINE;
     }
     if (isinf(seconds)) {
-        queue->seen_at = 0;
+        /* Nothing in a shared queue waits. Another user may have work in it, and its clock goes on. */
+        queue->seen_at = queue->exclusive ? 0 : queue->seen_at;
         return DMA_OK;
     }
     if (!queue->seen_at || queue->ring.read != queue->seen_read) {
