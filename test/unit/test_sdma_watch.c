@@ -278,6 +278,44 @@ START_TEST(lost_read_pointers)
 }
 END_TEST
 
+/* The last read pointers of a run are lost, without a nudge or behind one. Long afterwards the engine is with another process for
+ * a moment when the next run begins. The time between the runs is none in which the queue stood still. */
+START_TEST(lost_read_pointer_and_a_pause)
+{
+    dma_queue_t *queue;
+    const char *reason;
+
+    begin();
+    ck_assert(thunk_quiet());
+    queue = binding()->queues[1];
+    thunk_lose("drop-read-pointer:1/1", 1);
+    thunk_hold(true);
+    start(2);
+    ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+    while (_i == 1 && queue->ring.count.nudges == 0) {
+        usleep(1000);
+        ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+    }
+    thunk_hold(false);
+    stage_wait(&s);
+    ck_assert(thunk_quiet());
+    engine->end(s.binding);
+    ck_assert_int_eq(dma_ring_idle(&queue->ring), DMA_AGAIN);
+    thunk_lose("", 1);
+    usleep((useconds_t)(1e6 * STUCK) + 50000); /* the program computes */
+    thunk_hold(true);
+    start(3);
+    for (int i = 0; i < 5; i++) {
+        ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+        usleep(15000);
+    }
+    ck_assert_uint_gt(queue->ring.count.nudges, 0);
+    thunk_hold(false);
+    stage_wait(&s);
+    end();
+}
+END_TEST
+
 /* A fence that is late is just that. */
 START_TEST(late_fences)
 {
@@ -433,6 +471,7 @@ int main(void)
     unit_loop(suite, lost_doorbells, 0, 2, 60);
     unit_loop(suite, lost_doorbells_beside_one_that_waits, 0, 2, 60);
     unit_test(suite, lost_read_pointers, 60);
+    unit_loop(suite, lost_read_pointer_and_a_pause, 0, 2, 30);
     unit_test(suite, late_fences, 30);
     unit_test(suite, no_binding_after_a_fault, 20);
     unit_test(suite, lost_fence, 60);

@@ -16,6 +16,7 @@
 /* Far longer than an engine takes from packet to packet; then twice as long, and so on. */
 #define NUDGE_SECONDS  0.01
 #define SETTLE_SECONDS 0.2
+#define LOOKS          8 /* at least, in the time after which a queue counts as broken */
 
 _Static_assert(STEPS_BYTES / LINE_BYTES == 64, "a bit for each line");
 
@@ -447,11 +448,16 @@ dma_status_t dma_queue_check(dma_queue_t *queue, double seconds, dma_counters_t 
         return DMA_OK;
     }
     if (!queue->seen_at || queue->ring.read != queue->seen_read) {
-        queue->seen_at = at;
+        queue->seen_at = queue->looked_at = at;
         queue->seen_read = queue->ring.read;
         queue->nudged_at = 0;
         return DMA_OK;
     }
+    /* While nobody looked it may have moved, although what shows that was lost. Its present work may be new. */
+    if (at - queue->looked_at > seconds / LOOKS) {
+        queue->seen_at += at - queue->looked_at - seconds / LOOKS;
+    }
+    queue->looked_at = at;
     still = at - queue->seen_at;
     since = queue->nudged_at ? at - queue->nudged_at : still;
     if (queue->nudged_at && still > seconds && since >= first) {

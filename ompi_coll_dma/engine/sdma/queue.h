@@ -59,9 +59,10 @@ typedef struct dma_queue {
     const _Atomic uint32_t *fence_word;
     uint32_t fence;
     unsigned users;
-    /* The read pointer when dma_queue_check last saw it move, and that time; when the queue was nudged since, or 0. */
+    /* The read pointer when dma_queue_check last saw it move, and that time, which is later by the pauses in which nobody looked;
+     * when the queue was nudged since, or 0; when it was looked at. */
     uint64_t seen_read;
-    double seen_at, nudged_at;
+    double seen_at, nudged_at, looked_at;
 } dma_queue_t;
 
 typedef struct dma_queues {
@@ -124,7 +125,8 @@ bool dma_queues_busy(dma_queues_t *queues, uint64_t address);
 void dma_queue_publish(dma_queue_t *queue, dma_counters_t *counters);
 
 /* DMA_OK, or DMA_ERR_ENGINE: the queue has an error, or has work and has made no progress for `seconds`, although it was
- * nudged (dma_ring_nudge) in that time; HUGE_VAL: it may stand still. With its lock. `counters` may be NULL. */
+ * nudged (dma_ring_nudge) in that time. The time between two looks counts for at most an eighth of them. HUGE_VAL: an exclusive
+ * queue may stand still, and a shared one is not looked at. With its lock. `counters` may be NULL. */
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds, dma_counters_t *counters);
 
 /* Nudges all queues that seem to have work, and waits for them for a moment: only what really waits does so afterwards. */
