@@ -316,6 +316,28 @@ START_TEST(lost_read_pointer_and_a_pause)
 }
 END_TEST
 
+/* A doorbell is lost, and the program computes for long between two looks, of which the second one nudges for the first time. */
+START_TEST(lost_doorbell_and_a_pause)
+{
+    const char *reason;
+    dma_status_t status;
+
+    begin();
+    ck_assert(thunk_quiet());
+    thunk_lose("drop-doorbell:1/1", 1);
+    start(1);
+    ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
+    usleep((useconds_t)(1e6 * STUCK) + 50000);
+    thunk_lose("", 1);
+    status = engine->check(s.binding, &reason);
+    ck_assert_msg(status == DMA_OK, "%s", reason);
+    ck_assert_uint_gt(nudges(), 0);
+    unit()->stuck_seconds = LATE;
+    ck_assert_int_eq(watch(&reason), DMA_OK);
+    end();
+}
+END_TEST
+
 /* A fence that is late is just that. */
 START_TEST(late_fences)
 {
@@ -471,6 +493,7 @@ int main(void)
     unit_loop(suite, lost_doorbells, 0, 2, 60);
     unit_loop(suite, lost_doorbells_beside_one_that_waits, 0, 2, 60);
     unit_test(suite, lost_read_pointers, 60);
+    unit_test(suite, lost_doorbell_and_a_pause, 60);
     unit_loop(suite, lost_read_pointer_and_a_pause, 0, 2, 30);
     unit_test(suite, late_fences, 30);
     unit_test(suite, no_binding_after_a_fault, 20);

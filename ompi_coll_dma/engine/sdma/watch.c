@@ -113,7 +113,7 @@ bool dma_sdma_busy(void *arg, uint64_t address)
 
 /* ---- losses ---- */
 
-/* A number that changes when anything of the run moves, except for the read pointers. */
+/* A number that changes when anything of the run moves, except for its queues. */
 static uint64_t position(const dma_sdma_binding_t *b)
 {
     uint64_t sum = 0;
@@ -139,6 +139,12 @@ static bool is_stuck(dma_sdma_binding_t *b, bool running, uint64_t moved)
     return at - b->watched_at > b->unit->stuck_seconds;
 }
 
+/* Changes when a queue moves. So it does when it is nudged: until then it may have been waiting for this look. */
+static uint64_t queue_position(const dma_queue_t *queue)
+{
+    return queue->ring.read + queue->ring.count.nudges;
+}
+
 /* A queue that has come to the end of the present run's program waits for the next run, for any time. */
 static dma_status_t check_armed_queue(const dma_sdma_binding_t *b, uint32_t prog, double seconds, uint64_t *moved)
 {
@@ -146,7 +152,7 @@ static dma_status_t check_armed_queue(const dma_sdma_binding_t *b, uint32_t prog
     bool waits = b->epoch && dma_sdma_is_armed(b, b->epoch, prog) && has_reached(b, prog);
     dma_status_t status = dma_queue_check(queue, waits ? HUGE_VAL : seconds, b->unit->counters);
 
-    *moved += queue->ring.read;
+    *moved += queue_position(queue);
     return status;
 }
 
@@ -158,7 +164,7 @@ static dma_status_t check_queues(dma_sdma_binding_t *b, double seconds, uint64_t
 
         pthread_mutex_lock(&queue->lock);
         status = dma_queue_check(queue, seconds, b->unit->counters);
-        *moved += queue->ring.read;
+        *moved += queue_position(queue);
         pthread_mutex_unlock(&queue->lock);
         if (status != DMA_OK) {
             return status;
