@@ -401,6 +401,28 @@ START_TEST(lost_fence)
 }
 END_TEST
 
+/* The device has no room for the memory of an exchange: the call fails, and the engine serves other communicators. */
+START_TEST(no_room_for_an_exchange)
+{
+    stage_t beside;
+
+    begin();
+    dma_plan_free(s.plan);
+    stage_plan(&s, "swap", DMA_ALLTOALL, true);
+    s.run.recv.bytes = STAGE_BYTES - 1; /* more than exchange packets can do */
+    fake_gpu_fail("alloc", 0, DMA_ERR_NOMEM);
+    ck_assert_int_eq(engine->start(&s.run), DMA_ERR_NOMEM);
+    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_engine_failed), 0);
+    stage_begin_beside(&beside, &s);
+    ck_assert_int_eq(engine->start(&beside.run), DMA_OK);
+    stage_wait(&beside);
+    stage_end_beside(&beside);
+    ck_assert(!engine->unbind(s.binding));
+    s.binding = NULL;
+    end();
+}
+END_TEST
+
 /* What comes twice may hide the line of a run that has ended. It is no line of this run, and nothing is missing. */
 START_TEST(fences_twice)
 {
@@ -498,6 +520,7 @@ int main(void)
     unit_test(suite, late_fences, 30);
     unit_test(suite, no_binding_after_a_fault, 20);
     unit_test(suite, lost_fence, 60);
+    unit_test(suite, no_room_for_an_exchange, 20);
     unit_test(suite, fences_twice, 30);
     unit_test(suite, fences_twice_hide_nothing, 30);
     unit_loop(suite, disarmed_without_doorbells, 0, 2, 60);

@@ -402,6 +402,9 @@ static dma_status_t sdma_start(dma_run_t *run)
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         dma_status_t status = dma_sdma_is_armed(b, run->epoch, i) ? DMA_OK : lower_program(b, run, i);
 
+        if (status == DMA_ERR_NOMEM) {
+            return status; /* for temporary memory: the engine works */
+        }
         if (status != DMA_OK && status != DMA_AGAIN) {
             dma_sdma_switch_off(b->unit);
             return DMA_ERR_ENGINE;
