@@ -432,6 +432,32 @@ START_TEST(not_for_the_next_run)
 }
 END_TEST
 
+/* Nor does the next run fit when the read pointers of this one are lost: its queues are left, and what they may read stays. */
+START_TEST(given_up_and_left)
+{
+    stage_t s;
+    dma_gen_t gen;
+
+    stage_begin(&s, (thunk_options_t){.left = true});
+    thunk_lose("drop-read-pointer:1/1", 1);
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
+    ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+    stage_release(&s);
+    stage_wait(&s);
+    dma_gpu_engine_sdma.end(s.binding);
+    gen = *((dma_sdma_unit_t *)s.unit)->gen;
+    gen.max_copy = 1; /* as many packets as bytes */
+    ((dma_sdma_unit_t *)s.unit)->gen = &gen;
+    s.run.epoch++;
+    ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
+    ck_assert_ptr_null(armed_queue(&s, 1));
+    ck_assert(!dma_gpu_engine_sdma.unbind(s.binding));
+    s.binding = NULL;
+    thunk_lose("", 1);
+    stage_end(&s);
+}
+END_TEST
+
 /* An exchange that is not by exchange packets alone. */
 START_TEST(exchange_through_memory)
 {
@@ -550,6 +576,7 @@ int main(void)
     unit_loop(s, given_up_and_late, 0, 2, 20);
     unit_test(s, too_long_a_program, 40);
     unit_test(s, not_for_the_next_run, 40);
+    unit_test(s, given_up_and_left, 40);
     unit_test(s, exchange_through_memory, 20);
     unit_loop(s, queues_that_must_not_wait, 0, 3, 20);
     unit_test(s, queues_of_the_parent, 20);

@@ -291,7 +291,7 @@ static dma_status_t give_arming_up(dma_sdma_binding_t *b, dma_reason_t reason)
     }
     b->trigger = 0;
     if (dma_sdma_is_quiet(b)) { /* otherwise the present run uses the queues */
-        dma_sdma_arm_release(b, true);
+        b->left = !dma_sdma_arm_release(b, true);
     }
     return refuse_arming(b, reason);
 }

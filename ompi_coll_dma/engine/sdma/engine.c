@@ -307,7 +307,7 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
         dma_sdma_temp_free(b->unit, DMA_SHAPED_TEMP, b->shaped[i].temp);
     }
     dma_sdma_watch_end(b);
-    quiet = dma_sdma_arm_release(b, quiet) && quiet;
+    quiet = dma_sdma_arm_release(b, quiet) && quiet && !b->left;
     dma_sdma_stamps_free(b, quiet);
     dma_sdma_parts_free(b, quiet);
     release_queues(b);

@@ -84,6 +84,7 @@ typedef struct dma_sdma_binding {
     dma_stamps_t *stamps;       /* by program; NULL: none */
     uint64_t stamps_addr;       /* on the device */
     bool stalled;               /* at the last disarm, a queue had not skipped the revoked programs in time */
+    bool left;                  /* arming was given up, and a queue that seemed to have work was left */
     struct dma_sdma_binding *next_armed;
 
     struct dma_sdma_binding *next; /* of the unit */
