@@ -347,6 +347,56 @@ START_TEST(wrong_in_the_self_test)
 }
 END_TEST
 
+enum { LEAVERS = 2, LEFT = 100000 };
+
+static const dma_provider_ops_t *provider_ops;
+static unsigned freed;
+
+static void *leave(void *arg)
+{
+    static char memory;
+
+    pthread_barrier_wait(arg);
+    for (int i = 0; i < LEFT; i++) {
+        dma_queues_free_at_close(&unit.queues, &memory, 1);
+    }
+    return NULL;
+}
+
+static void count_free(dma_provider_t *provider, void *memory, uint64_t bytes)
+{
+    if (bytes == 1) {
+        freed++;
+    } else {
+        provider_ops->free(provider, memory, bytes);
+    }
+}
+
+/* Communicators that end at once, in several threads, leave memory: all of it is freed. */
+START_TEST(left_by_several_threads)
+{
+    dma_provider_ops_t ops;
+    pthread_t threads[LEAVERS];
+    pthread_barrier_t all;
+
+    begin((thunk_options_t){0});
+    provider_ops = unit.queues.provider->ops;
+    ops = *provider_ops;
+    ops.free = count_free;
+    unit.queues.provider->ops = &ops;
+    pthread_barrier_init(&all, NULL, LEAVERS);
+    for (int i = 0; i < LEAVERS; i++) {
+        pthread_create(&threads[i], NULL, leave, &all);
+    }
+    for (int i = 0; i < LEAVERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    pthread_barrier_destroy(&all);
+    end();
+    ck_assert_uint_eq(freed, LEAVERS * LEFT);
+}
+END_TEST
+
 /* The self-test says what it lacks, and a fault is the reason for all that follows from it. */
 START_TEST(cannot_be_tested)
 {
@@ -398,6 +448,7 @@ int main(void)
     unit_loop(s, late_in_the_self_test, 0, 6, 20);
     unit_loop(s, late_fence_in_the_self_test, 0, 2, 20);
     unit_loop(s, wrong_in_the_self_test, 0, 7, 20);
+    unit_test(s, left_by_several_threads, 20);
     unit_test(s, cannot_be_tested, 20);
     unit_test(s, not_there, 20);
     return unit_main(s);

@@ -45,8 +45,10 @@ void dma_queues_free_at_close(dma_queues_t *q, void *memory, uint64_t bytes)
     struct dma_late_memory *late = malloc(sizeof(*late));
 
     if (late) {
+        pthread_mutex_lock(&q->lock); /* communicators end in several threads */
         *late = (struct dma_late_memory){.next = q->late, .memory = memory, .bytes = bytes};
         q->late = late;
+        pthread_mutex_unlock(&q->lock);
     }
 }
 

@@ -70,7 +70,7 @@ typedef struct dma_queues {
     _Atomic uint32_t *owner;                  /* 1 in this process, 0 in a forked child */
     const char *refusal;                      /* why the last queue could not be created, or NULL */
     char passed_over[DMA_PROVIDER_WHY_BYTES]; /* better providers that made no queue, each with the reason; or "" */
-    pthread_mutex_t lock;                     /* guards the list */
+    pthread_mutex_t lock;                     /* guards the lists */
     dma_queue_t *list;
     void *steps; /* a page with one cache line per queue */
     uint64_t steps_addr;
@@ -97,7 +97,7 @@ static inline bool dma_queues_is_owner(const dma_queues_t *queues)
 /* Allocates zeroed host memory of whole pages that the device may read and write. */
 void *dma_queues_alloc(dma_queues_t *queues, uint64_t bytes, uint64_t *device_addr);
 void dma_queues_free(dma_queues_t *queues, void *memory, uint64_t bytes);
-/* For memory that a queue may still write to: dma_queues_close frees it, if no queue has work left by then. */
+/* For memory that a queue may still write to: dma_queues_close frees it, if no queue has work left by then. Any thread. */
 void dma_queues_free_at_close(dma_queues_t *queues, void *memory, uint64_t bytes);
 
 /* Returns a queue for a pick to the GPU whose node in the topology is `peer`. Creates it on first use. If its engine has
