@@ -465,6 +465,27 @@ START_TEST(disarmed_without_doorbells)
 }
 END_TEST
 
+/* A wait for what is revoked is short, so a queue is nudged at regular intervals, and not ever more seldom. */
+START_TEST(nudged_at_regular_intervals)
+{
+    dma_queue_t *queue;
+    uint64_t bytes;
+
+    begin();
+    thunk_hold(true);
+    ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
+    queue = binding()->armed_queues[1];
+    for (int i = 0; i < 40; i++) { /* every other look begins an interval of 10 ms */
+        dma_queue_nudge(queue, NULL);
+        usleep(11000);
+    }
+    ck_assert_uint_eq(queue->ring.count.nudges, 20);
+    thunk_hold(false);
+    engine->disarm(s.binding);
+    end();
+}
+END_TEST
+
 /* They do not hide the next runs from a rank that looks late. */
 START_TEST(fences_twice_hide_nothing)
 {
@@ -524,6 +545,7 @@ int main(void)
     unit_test(suite, fences_twice, 30);
     unit_test(suite, fences_twice_hide_nothing, 30);
     unit_loop(suite, disarmed_without_doorbells, 0, 2, 60);
+    unit_test(suite, nudged_at_regular_intervals, 20);
     unit_test(suite, waits_for_the_next_run, 20);
     unit_test(suite, steps_go_on, 20);
     return unit_main(suite);

@@ -247,7 +247,7 @@ static void nudge_all(const dma_sdma_binding_t *b)
 {
     for (int i = 1; i <= b->nranks; i++) {
         if (b->armed_queues[i]) {
-            (void)dma_queue_check(b->armed_queues[i], REVOKE_SECONDS, b->unit->counters);
+            dma_queue_nudge(b->armed_queues[i], b->unit->counters);
         }
     }
 }

@@ -328,10 +328,7 @@ static void settle(const dma_queues_t *q, dma_queue_t *queue, double until)
     dma_pause_t pause = {0};
 
     while (dma_queue_waits(q, queue) && dma_now() < until) {
-        (void)dma_queue_check(queue, 1, q->counters);
-        if (queue->nudged_at) {
-            queue->seen_at = 0; /* at regular intervals: the time is short */
-        }
+        dma_queue_nudge(queue, q->counters);
         dma_pause(&pause);
     }
 }
@@ -469,4 +466,12 @@ dma_status_t dma_queue_check(dma_queue_t *queue, double seconds, dma_counters_t 
         nudge(queue, at, counters);
     }
     return DMA_OK;
+}
+
+void dma_queue_nudge(dma_queue_t *queue, dma_counters_t *counters)
+{
+    (void)dma_queue_check(queue, 1, counters);
+    if (queue->nudged_at) {
+        queue->seen_at = 0; /* at regular intervals: the time is short */
+    }
 }

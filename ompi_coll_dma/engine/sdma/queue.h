@@ -129,6 +129,9 @@ void dma_queue_publish(dma_queue_t *queue, dma_counters_t *counters);
  * queue may stand still, and a shared one is not looked at. With its lock. `counters` may be NULL. */
 dma_status_t dma_queue_check(dma_queue_t *queue, double seconds, dma_counters_t *counters);
 
+/* For a wait of a bounded time: nudges the queue at short intervals as long as it has work and does not move. With its lock. */
+void dma_queue_nudge(dma_queue_t *queue, dma_counters_t *counters);
+
 /* Nudges all queues that seem to have work, and waits for them for a moment: only what really waits does so afterwards. */
 void dma_queues_settle(dma_queues_t *queues);
 
