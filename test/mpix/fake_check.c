@@ -285,13 +285,17 @@ static void while_waiting(cuda_error_t (*call)(attempt_t *attempt), cuda_addr_t 
 
     CHECK(cu.cuMemHostAlloc(&made, 64, FAKE_MAPPED) == CUDA_DONE);
     word = made;
-    *word = 0;
+    word[0] = word[1] = 0;
     CHECK(cu.cuMemAlloc_v2(&attempts[1].memory, 64) == CUDA_DONE);
     CHECK(cu.cuStreamCreate(&waits, CUDA_STREAM_NON_BLOCKING) == CUDA_DONE);
     CHECK(cu.cuStreamCreate(&other, CUDA_STREAM_NON_BLOCKING) == CUDA_DONE);
     attempts[0].stream = attempts[1].stream = other;
     attempts[0].waits = waits;
+    CHECK(cu.cuStreamWriteValue32_v2(waits, (uintptr_t)(word + 1), 1, 0) == CUDA_DONE);
     CHECK(cu.cuStreamWaitValue32_v2(waits, (uintptr_t)word, 1, 0) == CUDA_DONE);
+    for (int i = 0; i < PATIENCE && !__atomic_load_n(word + 1, __ATOMIC_ACQUIRE); i++) {
+        usleep(1000); /* on a busy machine the stream begins late */
+    }
     usleep(BLOCKED_US / 5);
     for (int i = 0; i < 2; i++) {
         pthread_create(&threads[i], NULL, attempt_main, &attempts[i]);

@@ -352,8 +352,6 @@ END_TEST
 
 /* ---- ranks that fail in the call that makes a channel ---- */
 
-enum { LATE_US = 600000 };
-
 /* Rank 0 has given up when rank 1 comes. Rank 1 finds all entries and has a channel, with a block of rank 0. When it leaves that
  * block, nothing else may be there. */
 static void one_gives_up(rank_t *r)
@@ -365,10 +363,13 @@ static void one_gives_up(rank_t *r)
     threads_prepare(r, r->comms[1]);
     threads_barrier(r);
     if (r->rank == 1) {
-        usleep(LATE_US);
+        threads_barrier(r);
     }
     status = make(r, &p, DMA_ALLGATHER, MOST_BLOCK);
     must(r, r->rank || status == DMA_ERR_TIMEOUT, "status %d", (int)status);
+    if (r->rank == 0) {
+        threads_barrier(r);
+    }
     threads_barrier(r);
     if (r->rank == 0) {
         char *at = dma_arena_alloc(r->proc->arena, 64, 64, 7);
