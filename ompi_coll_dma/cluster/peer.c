@@ -123,7 +123,8 @@ static dma_status_t test_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p)
     return status;
 }
 
-/* With the lock. Completes the exchange, creates the peer and posts the receive for its notices. */
+/* With the lock. Completes the exchange, creates the peer and posts the receive for its notices. A peer that has closed
+ * its side sends no notices, but its data may be here. */
 static dma_status_t finish_exchange(dma_cluster_t *primary, dma_cluster_peer_t *p)
 {
     dma_net_tag_t tag = notice_tag(primary);
@@ -147,7 +148,8 @@ static dma_status_t finish_exchange(dma_cluster_t *primary, dma_cluster_peer_t *
     free(p->addresses);
     p->addresses = NULL;
     p->net_peer = peer;
-    return primary->net_ops->irecv(primary->net, peer, &tag, &p->received, sizeof(p->received), &p->notice_req);
+    status = primary->net_ops->irecv(primary->net, peer, &tag, &p->received, sizeof(p->received), &p->notice_req);
+    return status == DMA_ERR_PEER && primary->net_ops->peer_closed(primary->net, peer) ? DMA_OK : status;
 }
 
 dma_status_t dma_cluster_connect_peer(dma_cluster_t *c, int rank, void **peer)
@@ -219,13 +221,17 @@ typedef struct connecting {
     int failed_rank; /* a rank that could not be connected */
 } connecting_t;
 
-/* After an error the others are connected too, because they wait for this rank. */
+/* After an error the others are connected too, because they wait for this rank. No rank may have left before all are
+ * connected. So a peer that has closed its side is one that has opened its network again, which is not supported. */
 static dma_status_t connect_neighbor(dma_cluster_t *c, int rank, void *arg)
 {
     connecting_t *state = arg;
     void *peer;
     dma_status_t status = dma_cluster_connect_peer(c, rank, &peer);
 
+    if (status == DMA_OK && c->net_ops->peer_closed(c->net, peer)) {
+        status = DMA_ERR_PEER;
+    }
     state->in_progress = state->in_progress || status == DMA_AGAIN;
     if (status < 0) {
         state->error = status;

@@ -2,7 +2,8 @@
  * A network for ranks that are threads (libthreads.h): messages in memory, behind dma/net.h.
  *
  * A send either copies its bytes and ends at once, or ends when it has been received, and its bytes are read only
- * then. Which one is random, or always the second. So a rank that reuses its memory too early sends wrong data.
+ * then. Which one is random, or always the same. So a rank that reuses its memory too early sends wrong data. A receive
+ * from a rank that has left is refused at once, unless the message is there.
  */
 #ifndef DMA_TEST_LIBWIRE_H
 #define DMA_TEST_LIBWIRE_H
@@ -34,6 +35,8 @@ void wire_leave(int rank);
 void wire_goodbye(int rank);
 /* From now on every send waits for its receive, until wire_end. */
 void wire_late(void);
+/* The same, but every send copies its bytes. */
+void wire_eager(void);
 /* The sends of a rank that have begun, and those that have ended. */
 unsigned wire_begun(int rank);
 unsigned wire_ended(int rank);

@@ -285,6 +285,56 @@ START_TEST(a_rank_leaves_early)
 }
 END_TEST
 
+/* Rank 3 only sends to rank 1, which is no neighbor, and has left before rank 1 enters. The first message between the two
+ * is there, so nothing has failed. If rank 3's host has failed, rank 1 cannot connect. */
+static void sends_and_leaves(rank_t *r)
+{
+    int sent[4], received[4], displs[4];
+    dma_call_t call = {.coll = DMA_ALLTOALLV};
+    dma_status_t status;
+    part_t p;
+
+    part_open(r, &p, 8);
+    threads_prepare(r, p.comm);
+    for (int i = 0; i < 4; i++) {
+        sent[i] = r->rank == 3 && i == 1 ? 8 : 0;
+        received[i] = r->rank == 1 && i == 3 ? 8 : 0;
+        displs[i] = 8 * i;
+    }
+    call.send = data_buffer(p.send, 0);
+    call.recv = data_buffer(p.recv, 0);
+    call.send.counts = sent;
+    call.recv.counts = received;
+    call.send.displs = call.recv.displs = displs;
+    memset(p.send, 3, 32);
+    while (r->rank == 1 && r->job->reached < 3) {
+        sched_yield();
+    }
+    status = dma_comm_run(p.comm, &call);
+    must(r, status == (lost && r->rank == 1 ? DMA_ERR_PEER : DMA_OK), "%s", dma_comm_reason(p.comm));
+    for (int i = 24; r->rank == 1 && !lost && i < 32; i++) {
+        must(r, p.recv[i] == 3, "byte %d is wrong", i);
+    }
+    part_close(&p);
+    while (r->rank == 3 && r->job->reached < 2) {
+        sched_yield();
+    }
+    if (r->rank == 3) {
+        (lost ? wire_leave : wire_goodbye)(3);
+    }
+    r->job->reached++;
+}
+
+START_TEST(a_rank_leaves_before_it_is_connected)
+{
+    job_t job = part_job(4, part_alone, sends_and_leaves, "cluster_direct");
+
+    lost = _i;
+    wire_eager();
+    part_run(&job);
+}
+END_TEST
+
 /* The call of one rank is so much smaller or larger that it has another algorithm, whose messages match nobody's.
  * Or it is another operation. The call fails on all ranks, also on that rank and the ranks of its node. */
 static struct {
@@ -469,6 +519,7 @@ int main(void)
     unit_loop(suite, the_first_call_fails, 0, 8, 30);
     unit_test(suite, an_error_gives_the_buffers_back, 30);
     unit_loop(suite, a_rank_leaves_early, 0, 2, 30);
+    unit_loop(suite, a_rank_leaves_before_it_is_connected, 0, 2, 30);
     unit_test(suite, what_a_wait_costs, 30);
     return unit_main(suite);
 }

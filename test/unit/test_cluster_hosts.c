@@ -216,6 +216,32 @@ START_TEST(neighbours_that_are_not_connected)
 }
 END_TEST
 
+/* Rank 4 has said goodbye in an earlier session and has opened its network again. The others cannot reach it. */
+static bool closed_before(void *net, void *peer)
+{
+    (void)net;
+    return *(int *)peer == 4;
+}
+
+static dma_status_t refuse_4(void *net, void *peer, const dma_net_tag_t *tag, void *buf, size_t bytes, void **req)
+{
+    return *(int *)peer == 4 ? DMA_ERR_PEER : wire_threads.irecv(net, peer, tag, buf, bytes, req);
+}
+
+START_TEST(a_neighbour_that_has_closed_before)
+{
+    dma_net_ops_t closed = wire_threads;
+    job_t job = part_job(6, part_of_six, not_served, "auto");
+
+    closed.peer_closed = closed_before;
+    closed.irecv = refuse_4;
+    job.arg = (const char *[]){"no connection to rank 4", ""};
+    job.net_ops = &closed;
+    part_run(&job);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_no_connection), 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("cluster_hosts");
@@ -223,6 +249,7 @@ int main(void)
     unit_test(suite, without_a_network, 30);
     unit_loop(suite, an_address_of_several_hosts, 0, 2, 30);
     unit_loop(suite, neighbours_that_are_not_connected, 0, 2, 30);
+    unit_test(suite, a_neighbour_that_has_closed_before, 30);
     unit_loop(suite, too_few_descriptors, 0, 3, 30);
     unit_test(suite, who_may_connect, 30);
     return unit_main(suite);
