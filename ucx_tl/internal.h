@@ -13,6 +13,7 @@
  *                   `unexpected` until a receive takes it or its communicator is unregistered.
  *
  *     a peer        created -> connected -> failed or closed        never back: a process that failed once is not used again
+ *                   goodbye of an unknown process -> closed         until it is created with the address of a new network
  *
  * Descriptors. A peer over TCP costs one: both processes create one endpoint for the other, and UCX joins the two into one
  * connection, also if both connect at the same time. The kernel's keepalive probes this connection only while no data is
@@ -136,6 +137,7 @@ struct dma_ucx_peer {
     _Atomic dma_status_t status;
     double deadline;             /* of a failed peer: until then UCX may end its requests */
     _Atomic bool closed;         /* the peer has said goodbye */
+    uint64_t goodbye_hash;       /* only its goodbye is known: dma_ucx_address_hash of the address in it; otherwise 0 */
     dma_ucx_peer_t *next;        /* of all peers */
     dma_ucx_peer_t *next_failed; /* in the list `failed`, then in `draining` */
 };
@@ -242,6 +244,8 @@ socklen_t dma_ucx_address_of(const dma_ucx_port_t *port, struct sockaddr_storage
 dma_status_t dma_ucx_address_pack(dma_ucx_stack_t *stack, const void *worker_address, size_t bytes);
 /* Takes such an address apart, into peer->ports and peer->address. */
 dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_peer_t *peer);
+/* Of the whole address; not 0. A process that opens its network again has another address. */
+uint64_t dma_ucx_address_hash(const void *address, size_t bytes);
 /* Fills stack->place from the rest. */
 void dma_ucx_place_fill(dma_ucx_stack_t *stack);
 /* The number of descriptors that this process may open before its limit. */
@@ -271,6 +275,9 @@ void dma_ucx_shut_accepted(const dma_ucx_stack_t *stack);
 
 /* peer.c */
 dma_ucx_peer_t *dma_ucx_peer_find(dma_ucx_t *net, uint64_t key);
+/* A goodbye has arrived. A process that is not known yet becomes a peer that has closed: it is not connected any more, but its
+ * messages that have arrived can be received. */
+void dma_ucx_peer_closes(dma_ucx_t *net, const dma_ucx_header_t *goodbye);
 /* DMA_UNSUPPORTED: UCX has no transport to the peer that detects its failure. */
 dma_status_t dma_ucx_peer_connect(dma_ucx_peer_t *peer);
 /* Sends a control message: goodbye and abort on the idle endpoint if there is one, whose only message this is. */

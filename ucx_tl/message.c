@@ -236,8 +236,8 @@ static void handle_control(dma_ucx_t *net, const dma_ucx_header_t *header)
     dma_ucx_peer_t *peer = dma_ucx_peer_find(net, header->key);
     dma_ucx_message_t *message;
 
-    if (peer && header->kind == DMA_UCX_GOODBYE) {
-        peer->closed = true;
+    if (header->kind == DMA_UCX_GOODBYE) {
+        dma_ucx_peer_closes(net, header);
     } else if (peer && header->kind == DMA_UCX_ABORT) {
         dma_ucx_peer_fail(peer, UCS_ERR_CONNECTION_RESET);
     } else if (header->kind == DMA_UCX_WITHDRAW &&

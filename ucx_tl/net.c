@@ -416,6 +416,16 @@ static void free_all(dma_ucx_t *net)
     dma_ucx_table_free(&net->peer_table);
 }
 
+/* A goodbye contains the hash of this process's address, by which a receiver that does not know this process yet tells this
+ * network from a later one. On idle endpoints it could overtake data, so there it says nothing to such a receiver. */
+static void fill_goodbye(dma_ucx_t *net)
+{
+    uint64_t hash = net->watch.limit_ms ? dma_ucx_address_hash(net->ucx.address, net->ucx.address_bytes) : 0;
+
+    net->goodbye.tag.comm = (uint32_t)(hash >> 32);
+    net->goodbye.tag.owner = (uint32_t)hash;
+}
+
 void dma_ucx_destroy(dma_ucx_t *net)
 {
     double deadline = dma_now() + DMA_UCX_DESTROY_SECONDS;
@@ -425,6 +435,7 @@ void dma_ucx_destroy(dma_ucx_t *net)
     while (is_sending(net) && dma_now() < deadline) {
         dma_ucx_progress_locked(net);
     }
+    fill_goodbye(net);
     for (dma_ucx_peer_t *peer = net->peers; peer; peer = peer->next) {
         if (peer->ep) {
             dma_ucx_peer_send_control(peer, DMA_UCX_GOODBYE);

@@ -24,6 +24,15 @@ dma_ucx_peer_t *dma_ucx_peer_find(dma_ucx_t *net, uint64_t key)
     return (dma_ucx_peer_t *)dma_ucx_table_find(&net->peer_table, &header);
 }
 
+static void add_peer(dma_ucx_t *net, uint64_t key, dma_ucx_peer_t *peer)
+{
+    peer->net = net;
+    peer->entry.header.key = key;
+    dma_ucx_table_add(&net->peer_table, &peer->entry);
+    peer->next = net->peers;
+    net->peers = peer;
+}
+
 static dma_status_t new_peer(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes, dma_ucx_peer_t **result)
 {
     dma_ucx_peer_t *peer = calloc(1, sizeof(*peer));
@@ -33,12 +42,44 @@ static dma_status_t new_peer(dma_ucx_t *net, uint64_t key, const void *address, 
         free(peer);
         return status;
     }
-    peer->net = net;
-    peer->entry.header.key = key;
-    dma_ucx_table_add(&net->peer_table, &peer->entry);
-    peer->next = net->peers;
-    net->peers = peer;
+    add_peer(net, key, peer);
     *result = peer;
+    return DMA_OK;
+}
+
+void dma_ucx_peer_closes(dma_ucx_t *net, const dma_ucx_header_t *goodbye)
+{
+    uint64_t hash = (uint64_t)goodbye->tag.comm << 32 | goodbye->tag.owner;
+    dma_ucx_peer_t *peer = dma_ucx_peer_find(net, goodbye->key);
+
+    if (!peer && hash && (peer = calloc(1, sizeof(*peer)))) {
+        atomic_store(&peer->status, DMA_ERR_PEER);
+        peer->goodbye_hash = hash;
+        add_peer(net, goodbye->key, peer);
+    }
+    if (!peer) {
+        return;
+    }
+    if (peer->goodbye_hash) {
+        peer->goodbye_hash = hash; /* of its newest network */
+    }
+    atomic_store(&peer->closed, true);
+}
+
+/* Now the address of a peer is known whose goodbye has come before. It is closed, unless the address is that of a network which
+ * the process has opened since. */
+static dma_status_t check_goodbye(dma_ucx_peer_t *peer, const void *address, size_t bytes)
+{
+    if (dma_ucx_address_hash(address, bytes) != peer->goodbye_hash) {
+        dma_status_t status = dma_ucx_address_unpack(address, bytes, peer);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+        atomic_store(&peer->status, DMA_OK);
+        atomic_store(&peer->closed, false);
+    }
+    peer->goodbye_hash = 0;
     return DMA_OK;
 }
 
@@ -52,6 +93,8 @@ dma_status_t dma_ucx_peer_create(dma_ucx_t *net, uint64_t key, const void *addre
     peer = dma_ucx_peer_find(net, key);
     if (!peer) {
         status = new_peer(net, key, address, bytes, &peer);
+    } else if (peer->goodbye_hash) {
+        status = check_goodbye(peer, address, bytes);
     }
     pthread_mutex_unlock(&net->lock);
     if (status == DMA_OK) {

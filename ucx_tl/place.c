@@ -110,6 +110,7 @@ dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_p
     }
     if (!(peer->ports = malloc(skip)) || !(peer->address = malloc(bytes - skip))) {
         free(peer->ports);
+        peer->ports = NULL;
         return DMA_ERR_NOMEM;
     }
     memcpy(peer->ports, packed + sizeof(peer->nports), peer->nports * sizeof(peer->ports[0]));
@@ -118,6 +119,8 @@ dma_status_t dma_ucx_address_unpack(const void *address, size_t bytes, dma_ucx_p
 }
 
 /* FNV-1a. */
+#define FNV_START UINT64_C(0xcbf29ce484222325)
+
 static uint64_t add_to_hash(uint64_t hash, const void *data, size_t bytes)
 {
     const unsigned char *at = data;
@@ -128,6 +131,11 @@ static uint64_t add_to_hash(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
+uint64_t dma_ucx_address_hash(const void *address, size_t bytes)
+{
+    return add_to_hash(FNV_START, address, bytes) | 1;
+}
+
 /* Containers of one host have the same boot id and different network namespaces; with the host's own network they have the same
  * namespace, whatever their host names are. */
 static uint64_t find_space(void)
@@ -135,7 +143,7 @@ static uint64_t find_space(void)
     char boot[64] = "";
     struct stat namespace = {0};
     FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = FNV_START;
 
     if (!file || !fgets(boot, sizeof(boot), file)) {
         gethostname(boot, sizeof(boot) - 1);

@@ -22,7 +22,8 @@
  *     seq     the call's sequence number modulo 2^31 - 1; UINT32_MAX: an alarm
  *     step    chosen by the algorithm
  *     note    not matched, but compared: the operation in the lowest byte, a value made from the sizes in the others
- *     kind    data, or a control message of this layer: hello, goodbye, abort, withdraw
+ *     kind    data, or a control message of this layer: hello, goodbye, abort, withdraw. In a goodbye, comm and owner are a hash
+ *             of the sender's address
  *
  * A message for a communicator that is not registered here (dma_ucx_comm_register) is dropped when it arrives.
  *
@@ -127,7 +128,8 @@ const void *dma_ucx_get_address(dma_ucx_t *net, size_t *bytes);
 /* Whether TCP is the only transport between nodes. */
 bool dma_ucx_is_tcp_only(const dma_ucx_t *net);
 
-/* Finds or creates the peer with this key. Does not connect. The peer lives as long as `net`. */
+/* Finds or creates the peer with this key. Does not connect. The peer lives as long as `net`. A process that has closed this
+ * network before is not connected; what it has sent can be received. */
 dma_status_t dma_ucx_peer_create(dma_ucx_t *net, uint64_t key, const void *address, size_t bytes,
                                  dma_ucx_peer_t **peer);
 /* Whether the peer with this key exists and has been connected. */

@@ -158,6 +158,24 @@ static uint64_t key_of(int rank)
     return 0xabcdef0000000000ull + (uint64_t)rank;
 }
 
+void proc_create_peer(proc_t *p, int rank)
+{
+    dma_status_t status =
+        dma_ucx_peer_create(p->net, key_of(rank), p->shared->address[rank], p->shared->bytes[rank], &p->peers[rank]);
+
+    must(p, status == DMA_OK, "no peer: %s", dma_status_name(status));
+}
+
+bool proc_knows(const proc_t *p, int rank)
+{
+    bool known;
+
+    pthread_mutex_lock(&p->net->lock);
+    known = dma_ucx_peer_find(p->net, key_of(rank));
+    pthread_mutex_unlock(&p->net->lock);
+    return known;
+}
+
 void proc_open(proc_t *p, const procs_spec_t *spec)
 {
     dma_ucx_config_t config = {.key = key_of(p->rank),
@@ -177,9 +195,8 @@ void proc_open(proc_t *p, const procs_spec_t *spec)
     }
     memcpy(p->shared->address[p->rank], address, p->shared->bytes[p->rank]);
     proc_barrier(p);
-    for (int r = 0; r < p->n; r++) {
-        status = dma_ucx_peer_create(p->net, key_of(r), p->shared->address[r], p->shared->bytes[r], &p->peers[r]);
-        must(p, status == DMA_OK, "no peer: %s", dma_status_name(status));
+    for (int r = 0; r < p->n && !spec->strangers; r++) {
+        proc_create_peer(p, r);
     }
 }
 

@@ -42,6 +42,7 @@ typedef struct procs_spec {
     double keepalive;     /* 0: the default */
     unsigned killed;      /* a bit for each rank that must end by SIGKILL */
     double seconds;       /* for the whole test, on a machine that is not busy */
+    bool strangers;       /* peers are not created; the body calls proc_create_peer */
     void (*before)(void); /* in the parent, before any process is forked */
     const void *arg;
 } procs_spec_t;
@@ -61,6 +62,9 @@ void proc_barrier(proc_t *p);
 /* Creates the net and names the peers. The body is called with both. */
 void proc_open(proc_t *p, const procs_spec_t *spec);
 void proc_close(proc_t *p);
+void proc_create_peer(proc_t *p, int rank);
+/* Whether this process has a peer of that rank. */
+bool proc_knows(const proc_t *p, int rank);
 dma_status_t proc_peer_status(const proc_t *p, int rank);
 /* Peers that have failed. Those that have said goodbye have not. */
 int proc_failures(const proc_t *p);

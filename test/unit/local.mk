@@ -103,6 +103,7 @@ if HAVE_UCX
 unit_tests += \
 	test/unit/test_ucx_tl \
 	test/unit/test_ucx_tl_faults \
+	test/unit/test_ucx_tl_goodbye \
 	test/unit/test_ucx_tl_match \
 	test/unit/test_ucx_tl_open \
 	test/unit/test_ucx_tl_start
@@ -113,6 +114,7 @@ extra_files += \
 	test/unit/run.sh \
 	test/unit/test_ucx_tl.c \
 	test/unit/test_ucx_tl_faults.c \
+	test/unit/test_ucx_tl_goodbye.c \
 	test/unit/test_ucx_tl_match.c \
 	test/unit/test_ucx_tl_open.c \
 	test/unit/test_ucx_tl_start.c
