@@ -47,6 +47,11 @@
  * notices too, from the network's progress (dma_proc_poll_notices). Where the network does not connect these neighbors,
  * the communicator steps aside.
  *
+ * Limit. A rank that has freed the communicator passes no alarm on. All ranks between two others may have freed it, as after
+ * an all-to-all-v in which they have no part. If one of the two fails then before it has connected to the other one, for
+ * example by an error in its arguments, no alarm arrives. The other one waits until the process of the failed rank ends,
+ * or, if the addresses were to be exchanged first, until Open MPI ends the job.
+ *
  * The set-up of a channel waits for other ranks too. A rank that has failed does not take part in it; a rank that fails
  * before it has a channel fails the communicator. So a channel polls the notices of its communicator, and checks the
  * node communicator of its communicator, from its first message on, and its alarm goes to the peers of that
