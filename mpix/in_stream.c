@@ -99,7 +99,8 @@ void mpix_in_stream_close(mpix_in_stream_t *s)
     }
     free(s->since.at);
     free(s->all.at);
-    s->since = s->all = (mpix_list_t){0};
+    free(s->left.at);
+    s->since = s->all = s->left = (mpix_list_t){0};
 }
 
 /* ---- starts ---- */
@@ -143,6 +144,16 @@ static bool wait_for_room(mpix_in_stream_t *s, const mpix_stream_t *stream)
     return true;
 }
 
+static bool is_in(const mpix_list_t *list, MPI_Request request)
+{
+    for (int i = 0; i < list->n; i++) {
+        if (list->at[i] == request) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void note_start(mpix_in_stream_t *s, MPI_Request request, const dma_in_stream_started_t *started)
 {
     s->since.at[s->since.n++] = request;
@@ -154,11 +165,14 @@ static void note_start(mpix_in_stream_t *s, MPI_Request request, const dma_in_st
 }
 
 /* The component cannot make this start. If the stream has earlier ones of the request, they have to end first. */
-static int leave_to_host(mpix_in_stream_t *s, const mpix_stream_t *stream, bool first)
+static int leave_to_host(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_Request request, bool first)
 {
     if (!s->told) {
         s->told = true;
         mpix_tell(NOT_ITSELF, "coll/dma cannot do that for some request (coll_dma_reason_in_stream_*)");
+    }
+    if (stream->words) {
+        s->left.at[s->left.n++] = request;
     }
     return first ? MPI_SUCCESS : mpix_in_stream_finish(s, stream);
 }
@@ -168,10 +182,10 @@ int mpix_in_stream_start(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_R
     dma_in_stream_started_t started = {.first = true};
 
     *served = false;
-    if (!s->component) {
+    if (!s->component || is_in(&s->left, request)) {
         return MPI_SUCCESS;
     }
-    if (!make_room(&s->since) || !make_room(&s->all)) {
+    if (!make_room(&s->since) || !make_room(&s->all) || !make_room(&s->left)) {
         return MPI_ERR_NO_MEM;
     }
     if (!wait_for_room(s, stream)) {
@@ -184,7 +198,7 @@ int mpix_in_stream_start(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_R
         s->touched = true;
         return MPI_ERR_OTHER;
     case DMA_IN_STREAM_UNSERVED:
-        return leave_to_host(s, stream, started.first);
+        return leave_to_host(s, stream, request, started.first);
     case DMA_IN_STREAM_DONE:
         break;
     }

@@ -10,6 +10,10 @@
  * may be what it waits for. So a start waits here first until the stream has no more than MPIX_MOST_AHEAD operations of such starts
  * ahead of it.
  *
+ * If the stream waits for the library's thread, a start that coll/dma cannot make is left to the thread, which calls MPI_Start and
+ * MPI_Test at any time from then on. So nobody asks coll/dma about this request before all operations of the queue are complete: its
+ * state is the thread's, and its starts stay in order. If the stream does not wait, the host waits for such a start in the waitall.
+ *
  * A request whose starts the stream has is active until MPIX_Queue_wait. If a rank fails, progress of MPI finds it, and lets the
  * stream go on. So whoever waits for the stream here makes calls of MPI, and so does the library's thread now and then.
  */
@@ -41,6 +45,7 @@ typedef struct mpix_in_stream {
     dma_app_stream_t stream;
     mpix_list_t since; /* started since the last waitall */
     mpix_list_t all;   /* whose starts the stream has */
+    mpix_list_t left;  /* left to the thread since the queue was complete */
     mpix_recent_t recent[MPIX_RECENT];
     unsigned oldest, nrecent, ahead; /* of `recent`; ahead: their operations */
     bool touched;                    /* a start has failed, and the stream may have a part of it */

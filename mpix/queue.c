@@ -75,6 +75,7 @@ void mpix_queue_complete(MPIX_Queue queue)
     if (queue->number == number && queue->in_stream.since.n == 0) { /* no other thread has enqueued meanwhile */
         queue->nsince = 0;
         queue->listed = false;
+        queue->in_stream.left.n = 0;
     }
     pthread_mutex_unlock(&queue->order);
 }

@@ -7,6 +7,7 @@
  *   asleep    hundreds of steps are enqueued. Then no rank calls MPI any more, and all streams end
  *   active    what MPI and the library say about a request whose starts the stream has
  *   queues    two queues, and requests that a stream can and cannot start in one queue
+ *   hosted    starts that a stream leaves to the host or to the library's thread, alone and beside others in one queue
  *   held      while a rank is late, a thread of each other rank calls the driver, which holds its lock until the stream moves
  *   freed     while a rank is late, and streams wait for it: other requests, queues and communicators are freed and made
  *   apart     (3 ranks) the same with a communicator of other ranks, whose memory no other one uses
@@ -166,6 +167,65 @@ static void queues(void)
     lane_free(&b);
     free(mine);
     free(all);
+}
+
+/* An all-gather in host memory. Host functions in the stream write what it sends, and look at what it has received. */
+static struct {
+    int *mine, *all;
+    int filled, checked, wrong;
+    MPI_Request request;
+} plain;
+
+static void fill_plain(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < WORDS; i++) {
+        plain.mine[i] = lane_word(plain.filled, rank, i);
+    }
+    plain.filled++;
+}
+
+static void check_plain(void *unused)
+{
+    (void)unused;
+    for (int i = 0; i < ranks * WORDS; i++) {
+        plain.wrong += plain.all[i] != lane_word(plain.checked, i / WORDS, i % WORDS);
+    }
+    plain.checked++;
+}
+
+static void hosted(void)
+{
+    enum { ALONE = 300, BESIDE = 100 };
+    lane_t lane;
+
+    lane_make(&lane);
+    plain.mine = calloc(WORDS, sizeof(int));
+    plain.all = calloc((size_t)ranks * WORDS, sizeof(int));
+    GOOD(PERSISTENT(Allgather)(plain.mine, WORDS, MPI_INT, plain.all, WORDS, MPI_INT, lane.comm, MPI_INFO_NULL,
+                               &plain.request));
+    for (int i = 0; i < ALONE + BESIDE; i++) {
+        gpu_must(gpu.host_function(lane.stream, fill_plain, NULL), "function");
+        if (i >= ALONE && i % 2) {
+            lane_start(&lane);
+        }
+        GOOD(MPIX_Enqueue_start(lane.queue, &plain.request));
+        if (i >= ALONE && i % 2 == 0) {
+            lane_start(&lane);
+        }
+        GOOD(MPIX_Enqueue_waitall(lane.queue));
+        gpu_must(gpu.host_function(lane.stream, check_plain, NULL), "function");
+        if (i >= ALONE) {
+            lane_copy_out(&lane);
+        }
+    }
+    GOOD(MPIX_Queue_wait(lane.queue));
+    gpu_must(gpu.synchronize(lane.stream), "synchronize");
+    MUST(plain.checked == ALONE + BESIDE && plain.wrong == 0);
+    GOOD(MPI_Request_free(&plain.request));
+    lane_free(&lane);
+    free(plain.mine);
+    free(plain.all);
 }
 
 /* ---- calls that the driver holds ---- */
@@ -504,9 +564,9 @@ static void left(void)
 int main(int argc, char **argv)
 {
     static const lane_case_t cases[] = {
-        {"asleep", asleep},   {"active", active}, {"queues", queues},    {"held", held},       {"freed", lane_freed},
-        {"broken", broken},   {"dead", dead},     {"timeout", timeout},  {"reasons", reasons}, {"left", left},
-        {"endless", endless}, {"fresh", fresh},   {"apart", lane_apart}, {NULL, NULL}};
+        {"asleep", asleep},    {"active", active},   {"queues", queues}, {"hosted", hosted},    {"held", held},
+        {"freed", lane_freed}, {"broken", broken},   {"dead", dead},     {"timeout", timeout},  {"reasons", reasons},
+        {"left", left},        {"endless", endless}, {"fresh", fresh},   {"apart", lane_apart}, {NULL, NULL}};
     int given;
 
     if (argc < 4) {

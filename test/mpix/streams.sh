@@ -32,6 +32,11 @@ ok 'random starts, 3 ranks, without a thread of the library' right 3 streams ser
 ok 'random starts, 5 ranks' right 5 streams multiple $((first + 100000)) "$seeds" 30
 ok 'cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active queues held freed apart broken reasons
 ok 'cases' right 2 stream_cases multiple asleep active queues held freed broken left
+waiting=8
+ok 'cases, and streams wait for the thread' right 2 stream_cases multiple hosted queues active
+ok 'the same with 3 ranks' right 3 stream_cases multiple hosted
+waiting=''
+ok 'cases, and the host waits' right 2 stream_cases serialized hosted
 export DMA_FAKE_CUDA_CONNECTIONS=2
 ok 'streams share connections' right 3 stream_cases serialized held
 unset DMA_FAKE_CUDA_CONNECTIONS
