@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pinned.h"
 #include "stream.h"
 
 /* The flags portable and mapped. For HIP also coherent, so that the host sees stores of a kernel while it runs. */
@@ -49,6 +50,7 @@ typedef struct piece {
     size_t bytes;
     int type; /* whose kernels can use it */
     bool used;
+    mpix_pinned_t allocated;
 } piece_t;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -149,11 +151,32 @@ static piece_t *make_piece(int type, size_t bytes)
         free(piece);
         return NULL;
     }
+    if (type != MPIX_QUEUE_THREAD) {
+        piece->allocated = mpix_pinned_look(type, piece->at);
+    }
     piece->type = type;
     piece->bytes = bytes;
     piece->next = pieces;
     pieces = piece;
     return piece;
+}
+
+/* A piece that nobody uses, or NULL. Pieces that a reset of the device has freed are forgotten. */
+static piece_t *find_piece(int type, size_t bytes)
+{
+    piece_t **at = &pieces, *piece;
+
+    while ((piece = *at)) {
+        if (piece->used || piece->type != type || piece->bytes < bytes) {
+            at = &piece->next;
+        } else if (type == MPIX_QUEUE_THREAD || mpix_pinned_is(type, piece->at, piece->allocated)) {
+            return piece;
+        } else {
+            *at = piece->next;
+            free(piece);
+        }
+    }
+    return NULL;
 }
 
 void *mpix_mapped_alloc(int type, size_t bytes, bool *mapped)
@@ -163,9 +186,7 @@ void *mpix_mapped_alloc(int type, size_t bytes, bool *mapped)
 
     bytes = (bytes + LINE - 1) / LINE * LINE;
     pthread_mutex_lock(&lock);
-    for (piece = pieces; piece && (piece->used || piece->type != type || piece->bytes < bytes);) {
-        piece = piece->next;
-    }
+    piece = find_piece(type, bytes);
     piece = piece ? piece : make_piece(type, bytes);
     if (piece) {
         piece->used = true;

@@ -3,7 +3,7 @@
  * that host and kernels poll.
  *
  * mpix_mapped_free keeps the memory for the next request. The runtime never frees it, because that would wait for the device,
- * whose streams may wait for this library.
+ * whose streams may wait for this library. A reset of the device may free it; then it is forgotten (pinned.h).
  */
 #ifndef MPIX_MAPPED_H
 #define MPIX_MAPPED_H

@@ -140,16 +140,42 @@ static void free_words(mpix_words_t *words)
     }
 }
 
-/* Returns the words of a queue that was freed, or new ones. */
-static mpix_words_t *take_words(const mpix_stream_t *stream)
+static bool fits(const mpix_words_t *words, const mpix_stream_t *stream)
 {
-    mpix_words_t *words;
+    return words->type == stream->type && (words->type == MPIX_QUEUE_CUDA || words->device == stream->device);
+}
 
-    for (mpix_words_t **at = &unused; (words = *at); at = &words->next) {
-        if (words->type == stream->type && (words->type == MPIX_QUEUE_CUDA || words->device == stream->device)) {
-            *at = words->next;
+static bool are_there(const mpix_words_t *words)
+{
+    return mpix_pinned_is(words->type, words->reached, words->reached_allocated) &&
+           mpix_pinned_is(words->type, words->done, words->done_allocated);
+}
+
+/* Takes the words of a queue that was freed, or returns NULL. Words that a reset of the device has freed are forgotten. */
+static mpix_words_t *take_unused(const mpix_stream_t *stream)
+{
+    mpix_words_t **at = &unused, *words;
+
+    while ((words = *at)) {
+        if (!fits(words, stream)) {
+            at = &words->next;
+            continue;
+        }
+        *at = words->next;
+        if (are_there(words)) {
             return words;
         }
+        free(words);
+    }
+    return NULL;
+}
+
+static mpix_words_t *take_words(const mpix_stream_t *stream)
+{
+    mpix_words_t *words = take_unused(stream);
+
+    if (words) {
+        return words;
     }
     words = calloc(1, sizeof(*words));
     if (words) {
@@ -157,6 +183,8 @@ static mpix_words_t *take_words(const mpix_stream_t *stream)
         words->device = stream->device;
         if (alloc_word(words->type, &words->reached, &words->reached_there) &&
             alloc_word(words->type, &words->done, &words->done_there)) {
+            words->reached_allocated = mpix_pinned_look(words->type, words->reached);
+            words->done_allocated = mpix_pinned_look(words->type, words->done);
             return words;
         }
     }

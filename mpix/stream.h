@@ -25,12 +25,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "pinned.h"
+
 typedef struct mpix_words {
     struct mpix_words *next;
     int type, device;
     uint64_t *reached, *done;           /* addresses of the host */
     uint64_t reached_there, done_there; /* addresses of the device */
-    uint64_t number;                    /* the last number; the next queue continues from it */
+    mpix_pinned_t reached_allocated, done_allocated;
+    uint64_t number; /* the last number; the next queue continues from it */
 } mpix_words_t;
 
 typedef struct mpix_stream {

@@ -240,6 +240,20 @@ cuda_error_t cuDevicePrimaryCtxGetState(cuda_device_t device, unsigned *flags, i
     return error;
 }
 
+/* For programs that use the device again at once. Streams and events stay: nobody may have work in them. */
+cuda_error_t cuDevicePrimaryCtxReset_v2(cuda_device_t device)
+{
+    cuda_error_t error = check_device(device);
+
+    if (!error) {
+        fake_lock_driver();
+        fake_wait_until_idle(device);
+        fake_free_all(device);
+        fake_unlock_driver();
+    }
+    return error;
+}
+
 static bool is_context(const struct CUctx_st *context)
 {
     return context >= contexts && context < contexts + FAKE_DEVICES;

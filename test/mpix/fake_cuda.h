@@ -87,6 +87,8 @@ bool fake_is_device_address(uint64_t addr);
 bool fake_may_copy(uint64_t addr, size_t bytes);
 /* May a stream write or wait for the word? */
 bool fake_may_signal(uint64_t addr);
+/* Frees all memory of a device, and what is pinned or registered for it. */
+void fake_free_all(int device);
 
 /* ---- fake_cuda_stream.c ---- */
 
@@ -138,6 +140,7 @@ cuda_error_t fake_check_stream(const fake_stream_t *stream, const char *call);
     X(cuDeviceCanAccessPeer, int *can, cuda_device_t device, cuda_device_t peer)                                       \
     X(cuCtxSetCurrent, struct CUctx_st *context)                                                                       \
     X(cuCtxSynchronize, void)                                                                                          \
+    X(cuDevicePrimaryCtxReset_v2, cuda_device_t device)                                                                \
     X(cuCtxEnablePeerAccess, struct CUctx_st *peer, unsigned flags)                                                    \
     X(cuPointerGetAttribute, void *data, cuda_enum_t attribute, cuda_addr_t ptr)                                       \
     X(cuMemGetInfo_v2, size_t *available, size_t *total)                                                               \

@@ -496,11 +496,12 @@ cuda_error_t cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
     if (flags > FAKE_MAPPED || !bytes || fake_state.refused == 2) {
         return FAKE_INVALID;
     }
-    if (posix_memalign(&made, PAGE, size)) {
+    made = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (made == MAP_FAILED) {
         return CUDA_OUT_OF_MEMORY;
     }
     if ((error = add_host(FAKE_PINNED, (uintptr_t)made, size)) != CUDA_DONE) {
-        free(made);
+        (void)munmap(made, size);
         return error;
     }
     *memory = made;
@@ -513,9 +514,9 @@ cuda_error_t cuMemFreeHost(void *memory)
     cuda_error_t error = begin_free(FAKE_PINNED, (uintptr_t)memory, "cuMemFreeHost", &range);
 
     if (!error) {
+        (void)munmap(memory, range->size);
         remove_range(range);
         end_free();
-        free(memory);
     }
     return error;
 }
@@ -535,6 +536,28 @@ cuda_error_t cuMemHostUnregister(void *memory)
         end_free();
     }
     return error;
+}
+
+void fake_free_all(int device)
+{
+    fake_range_t *r, *next;
+
+    pthread_mutex_lock(&lock);
+    for (r = ranges; r; r = next) {
+        next = r->next;
+        if (r->device != device || r->kind == FAKE_IMPORTED) {
+            continue;
+        }
+        if (r->block) {
+            leave_block(r);
+            continue;
+        }
+        if (r->kind == FAKE_PINNED) {
+            (void)munmap((void *)(uintptr_t)r->base, r->size);
+        }
+        remove_range(r);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 cuda_error_t cuMemHostGetDevicePointer_v2(cuda_addr_t *there, void *memory, unsigned flags)

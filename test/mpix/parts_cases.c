@@ -8,6 +8,7 @@
  *   untyped    the same with an MPI that does not retain the datatypes of handles
  *   queue      rounds in a stream, in which host functions make partitions ready
  *   broken     a stream that fails does not block other ranks
+ *   reset      the device is reset between requests and queues, which frees the memory that the library has kept
  *   failing    a unit fails: its words say so, the round ends, and the error is returned once
  *   refused    the runtime refuses memory that kernels can use
  *   single     without MPI_THREAD_MULTIPLE, threads of the program make partitions ready
@@ -16,6 +17,7 @@
  *
  * This program replaces some functions of MPI by ones that count, or fail on demand.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,11 +292,34 @@ static void queue(void)
         MUST(MPIX_Prequest_next(&words) == MPI_SUCCESS);
     }
     MUST(MPIX_Queue_free(&q) == MPI_SUCCESS);
+    MUST(!gpu.fake_synchronizations || gpu.fake_synchronizations(stream) == 0);
     gpu_must(gpu.synchronize(stream), "synchronize");
     for (int i = 0; i < TURNS; i++) {
         MUST(turns[i].kept_right);
     }
     MUST(MPIX_Request_free(&request) == MPI_SUCCESS);
+}
+
+/* After the second reset, memory of the program has the addresses that the library's had. */
+static void reset(void)
+{
+    enum { BLOCKS = 64, BYTES = 4096, FILLED = 0x5a, DEVICES = 4 };
+    int (*reset_device)(int);
+    char *blocks[BLOCKS];
+
+    *(void **)&reset_device = dlsym(RTLD_DEFAULT, "cuDevicePrimaryCtxReset_v2");
+    queue();
+    gpu_must(reset_device(rank % DEVICES), "reset");
+    queue();
+    gpu_must(reset_device(rank % DEVICES), "reset");
+    for (int i = 0; i < BLOCKS; i++) {
+        gpu_must(gpu.host_alloc((void **)&blocks[i], BYTES, 0), "pinned memory");
+        memset(blocks[i], FILLED, BYTES);
+    }
+    queue();
+    for (int i = 0; i < BLOCKS * BYTES; i++) {
+        MUST(blocks[i / BYTES][i % BYTES] == FILLED);
+    }
 }
 
 static void wait_long(void *arg)
@@ -473,9 +498,10 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*run)(void);
-    } cases[] = {{"arguments", arguments}, {"grouped", grouped}, {"freed", freed},     {"untyped", freed},
-                 {"queue", queue},         {"broken", broken},   {"failing", failing}, {"refused", refused},
-                 {"single", single},       {"polling", polling}, {"left", left},       {NULL, NULL}};
+    } cases[] = {
+        {"arguments", arguments}, {"grouped", grouped}, {"freed", freed},     {"untyped", freed}, {"queue", queue},
+        {"broken", broken},       {"failing", failing}, {"refused", refused}, {"single", single}, {"polling", polling},
+        {"reset", reset},         {"left", left},       {NULL, NULL}};
     int given, i = 0;
 
     if (argc != 3) {

@@ -95,7 +95,7 @@ for component in dma ^dma; do
     for case in arguments grouped freed untyped failing polling left single; do
         ok "$component: partitioned: thread: $case" right '' parts_cases thread $case
     done
-    for case in queue broken; do
+    for case in queue broken reset; do
         ok "$component: partitioned: cuda: $case" right '' parts_cases cuda $case
     done
     ok "$component: partitioned: cuda: refused" right 'refuses memory that it maps' parts_cases cuda refused
