@@ -72,7 +72,10 @@ enum { MPIX_QUEUE_THREAD, MPIX_QUEUE_HIP, MPIX_QUEUE_CUDA };
  */
 int MPIX_Queue_init(MPIX_Queue *queue, int type, void *stream);
 
-/* Does what MPIX_Queue_wait does, and frees the queue. The stream may still have work, and may have been destroyed. */
+/*
+ * Does what MPIX_Queue_wait does, and frees the queue. The stream may still have other work, which is not waited for, and may have been
+ * destroyed.
+ */
 int MPIX_Queue_free(MPIX_Queue *queue);
 
 /*

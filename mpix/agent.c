@@ -292,7 +292,7 @@ static int end(MPI_Comm comm, int key, void *value, void *state)
     (void)state;
     mpix_parted_give_up_all();
     for (MPIX_Queue queue = agent.queues; queue; queue = queue->next) {
-        mpix_queue_complete(queue);
+        mpix_queue_complete(queue, true);
         mpix_in_stream_close(&queue->in_stream);
     }
     if (agent.has_thread) {

@@ -174,7 +174,7 @@ static int leave_to_host(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_R
     if (stream->words) {
         s->left.at[s->left.n++] = request;
     }
-    return first ? MPI_SUCCESS : mpix_in_stream_finish(s, stream);
+    return first ? MPI_SUCCESS : mpix_in_stream_finish(s, stream, false);
 }
 
 int mpix_in_stream_start(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_Request request, bool *served)
@@ -232,7 +232,18 @@ bool mpix_in_stream_settle(const mpix_stream_t *stream)
     return state == MPIX_STREAM_DONE;
 }
 
-int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream)
+/* False: the device has failed. */
+static bool wait_for_request(const mpix_in_stream_t *s, MPI_Request request)
+{
+    dma_in_stream_result_t result;
+
+    while ((result = s->component->look(request)) == DMA_IN_STREAM_ACTIVE) {
+        turn();
+    }
+    return result == DMA_IN_STREAM_DONE;
+}
+
+int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream, bool gone)
 {
     int code;
     bool good;
@@ -241,8 +252,9 @@ int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream)
         return MPI_SUCCESS;
     }
     code = mpix_in_stream_waitall(s);
-    good = mpix_in_stream_settle(stream);
+    good = gone || mpix_in_stream_settle(stream);
     for (int i = 0; i < s->all.n; i++) {
+        good = gone ? wait_for_request(s, s->all.at[i]) : good;
         if (s->component->end(s->all.at[i], !good) != DMA_IN_STREAM_DONE) {
             code = MPI_ERR_OTHER;
         }

@@ -68,7 +68,8 @@ void mpix_in_stream_watch(void);
 bool mpix_in_stream_is_used(void);
 /* Waits until the stream has done everything that was put into it. False: it has failed. */
 bool mpix_in_stream_settle(const mpix_stream_t *stream);
-/* Waits until the stream has done everything, and makes all requests inactive. */
-int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream);
+/* Waits until the stream has done everything, and makes all requests inactive. If the stream may be `gone`, because the program has
+ * destroyed it, it is not used, and other work that it has is not waited for. */
+int mpix_in_stream_finish(mpix_in_stream_t *s, const mpix_stream_t *stream, bool gone);
 
 #endif

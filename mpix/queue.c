@@ -59,14 +59,14 @@ static void note_watched(MPIX_Queue queue, bool was)
     }
 }
 
-void mpix_queue_complete(MPIX_Queue queue)
+void mpix_queue_complete(MPIX_Queue queue, bool gone)
 {
     uint64_t number;
     bool watched;
 
     pthread_mutex_lock(&queue->order);
     watched = queue->in_stream.all.n > 0;
-    mpix_agent_keep_error(queue, mpix_in_stream_finish(&queue->in_stream, &queue->stream));
+    mpix_agent_keep_error(queue, mpix_in_stream_finish(&queue->in_stream, &queue->stream, gone));
     note_watched(queue, watched);
     number = queue->number;
     pthread_mutex_unlock(&queue->order);
@@ -85,7 +85,7 @@ int MPIX_Queue_wait(MPIX_Queue queue)
     if (!queue) {
         return MPI_ERR_ARG;
     }
-    mpix_queue_complete(queue);
+    mpix_queue_complete(queue, false);
     return mpix_agent_take_error(queue);
 }
 
@@ -97,7 +97,8 @@ int MPIX_Queue_free(MPIX_Queue *queue)
     if (!queue || !*queue) {
         return MPI_ERR_ARG;
     }
-    error = MPIX_Queue_wait(*queue);
+    mpix_queue_complete(*queue, true);
+    error = mpix_agent_take_error(*queue);
     mpix_agent_remove(*queue);
     mpix_in_stream_close(&(*queue)->in_stream);
     mpix_stream_close(&(*queue)->stream, (*queue)->number, (*queue)->broken);

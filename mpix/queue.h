@@ -79,8 +79,8 @@ void mpix_agent_append(MPIX_Queue queue, mpix_operation_t *operation);
 void mpix_agent_turn(void);
 /* Waits until all operations of the queue are complete. */
 void mpix_agent_drain(MPIX_Queue queue);
-/* Waits until everything that was enqueued is complete; keeps errors. */
-void mpix_queue_complete(MPIX_Queue queue);
+/* Waits until everything that was enqueued is complete; keeps errors. `gone`: the program may have destroyed the stream. */
+void mpix_queue_complete(MPIX_Queue queue, bool gone);
 /* Keeps an error until somebody asks. */
 void mpix_agent_keep_error(MPIX_Queue queue, int code);
 /* Returns the first error since the last call, and clears it. */

@@ -205,6 +205,9 @@ dma_status_t dma_channel_start_in_stream(dma_channel_t *channel, dma_app_stream_
 bool dma_channel_has_begun_in_stream(const dma_channel_t *channel, uint32_t number);
 /* Before `end`: has a start failed, as far as is known? */
 bool dma_channel_has_failed_in_stream(dma_channel_t *channel);
+/* Before `end`: DMA_OK: the stream has done everything of the channel, though the runtime may not say so yet. DMA_AGAIN: not yet. Another
+ * error: the device has failed. Does not use the stream, which may have been destroyed. */
+dma_status_t dma_channel_look_in_stream(dma_channel_t *channel, const dma_app_stream_t *stream);
 dma_status_t dma_channel_end_in_stream(dma_channel_t *channel, bool broken);
 /* Whoever waits for streams calls this again and again: those of channels that have failed do not wait for other ranks. */
 void dma_proc_push_streams_on(dma_proc_t *proc);

@@ -22,7 +22,7 @@
 
 #define DMA_IN_STREAM_OBJECT "mca_coll_dma.so"
 #define DMA_IN_STREAM_SYMBOL "mca_coll_dma_in_stream"
-#define DMA_IN_STREAM_MAGIC  UINT64_C(0x326d616572747364) /* "dstream2": another layout gets another number */
+#define DMA_IN_STREAM_MAGIC  UINT64_C(0x336d616572747364) /* "dstream3": another layout gets another number */
 
 struct ompi_request_t;
 
@@ -57,6 +57,9 @@ typedef struct dma_in_stream {
     bool (*has_begun)(struct ompi_request_t *request, uint32_t number);
     /* Has a start of the request failed, as far as is known? Before `end`. */
     bool (*has_failed)(struct ompi_request_t *request);
+    /* Has the stream done everything of the request? ACTIVE: not yet. FAILED: the device has failed, and nobody will know. Does not use
+     * the stream, which the program may have destroyed: then it still does what it has. Before `end`. */
+    dma_in_stream_result_t (*look)(struct ompi_request_t *request);
     /* The stream has done everything of the request; or `broken`: the stream has failed, and does not go on. Afterwards the
      * request is inactive. DONE or FAILED. */
     dma_in_stream_result_t (*end)(struct ompi_request_t *request, bool broken);

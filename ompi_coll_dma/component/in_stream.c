@@ -66,6 +66,14 @@ static bool has_begun(ompi_request_t *request, uint32_t number)
     return dma_channel_has_begun_in_stream(channel_of(request), number);
 }
 
+static dma_in_stream_result_t look(ompi_request_t *request)
+{
+    dma_status_t status =
+        dma_channel_look_in_stream(channel_of(request), ((mca_coll_dma_request_t *)request)->in_stream);
+
+    return DMA_AGAIN == status ? DMA_IN_STREAM_ACTIVE : DMA_OK == status ? DMA_IN_STREAM_DONE : DMA_IN_STREAM_FAILED;
+}
+
 /* Nobody waits for the request in MPI. Another thread may be about to complete it, because it has failed; on a communicator of
  * one rank nobody does. */
 static dma_in_stream_result_t end(ompi_request_t *request, bool broken)
@@ -99,6 +107,7 @@ OMPI_DECLSPEC const dma_in_stream_t mca_coll_dma_in_stream = {
     .start = start,
     .has_begun = has_begun,
     .has_failed = has_failed,
+    .look = look,
     .end = end,
     .push_on = push_on,
     .forget = forget,

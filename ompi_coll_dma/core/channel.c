@@ -282,6 +282,16 @@ bool dma_channel_has_failed_in_stream(dma_channel_t *ch)
     return failed;
 }
 
+dma_status_t dma_channel_look_in_stream(dma_channel_t *ch, const dma_app_stream_t *stream)
+{
+    dma_status_t status;
+
+    dma_comm_lock(ch->comm);
+    status = ch->comm->proc->memory->in_stream_look(ch->comm, stream);
+    dma_comm_unlock(ch->comm);
+    return status;
+}
+
 dma_status_t dma_channel_end_in_stream(dma_channel_t *ch, bool broken)
 {
     dma_comm_t *comm = ch->comm;

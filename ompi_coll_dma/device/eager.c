@@ -349,8 +349,18 @@ dma_status_t dma_device_eager_init(dma_comm_t *comm, uint64_t largest)
 
 /* ---- starts ---- */
 
-static dma_status_t launch(const dma_comm_t *comm, dma_gpu_stream_t *stream, uint32_t epoch, uint32_t steps,
-                           uint32_t patience)
+static dma_status_t launch_in_scope(const dma_comm_t *comm, dma_gpu_stream_t *stream, uint32_t epoch, uint32_t steps,
+                                    uint32_t patience)
+{
+    struct dma_device_eager *e = comm->device->eager;
+
+    e->args.epoch = epoch;
+    e->args.steps = steps;
+    e->args.patience = patience;
+    return comm->device->rt->eager_launch(stream, &e->args, e->grid);
+}
+
+static dma_status_t launch_by_host(const dma_comm_t *comm, uint32_t epoch, uint32_t steps, uint32_t patience)
 {
     const struct dma_device_comm *dc = comm->device;
     struct dma_device_eager *e = dc->eager;
@@ -358,20 +368,9 @@ static dma_status_t launch(const dma_comm_t *comm, dma_gpu_stream_t *stream, uin
     dma_status_t status = dc->rt->enter(dc->device->ordinal, &scope);
 
     if (status == DMA_OK) {
-        e->args.epoch = epoch;
-        e->args.steps = steps;
-        e->args.patience = patience;
-        status = dc->rt->eager_launch(stream, &e->args, e->grid);
+        status = launch_in_scope(comm, e->memory->stream[0], epoch, steps | DMA_EAGER_END, patience);
         dc->rt->leave(&scope);
     }
-    return status;
-}
-
-static dma_status_t launch_by_host(const dma_comm_t *comm, uint32_t epoch, uint32_t steps, uint32_t patience)
-{
-    struct dma_device_eager *e = comm->device->eager;
-    dma_status_t status = launch(comm, e->memory->stream[0], epoch, steps | DMA_EAGER_END, patience);
-
     e->launched = e->launched || status == DMA_OK;
     return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
 }
@@ -462,9 +461,21 @@ dma_status_t dma_device_advance_eager_end(dma_comm_t *comm, dma_task_t *task)
     return kernel_has_ended(comm, task->run.epoch) ? DMA_OK : DMA_AGAIN;
 }
 
-dma_status_t dma_device_eager_enqueue(dma_comm_t *comm, uint32_t epoch, dma_gpu_stream_t *stream)
+dma_status_t dma_device_eager_enqueue(dma_comm_t *comm, uint32_t epoch, const dma_gpu_app_stream_t *app)
 {
-    return launch(comm, stream, epoch, DMA_EAGER_SEND | DMA_EAGER_RECV, 0);
+    const struct dma_device_comm *dc = comm->device;
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    if (dc->rt->enter(dc->device->ordinal, &scope) != DMA_OK) {
+        return DMA_UNSUPPORTED;
+    }
+    status = DMA_UNSUPPORTED;
+    if (launch_in_scope(comm, app->stream, epoch, DMA_EAGER_SEND | DMA_EAGER_RECV, 0) == DMA_OK) {
+        status = dc->rt->event_record(app->copied, app->stream) == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
+    }
+    dc->rt->leave(&scope);
+    return status;
 }
 
 /* ---- the end ---- */

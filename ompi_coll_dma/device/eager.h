@@ -15,8 +15,9 @@ dma_status_t dma_device_eager_begin(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance_eager_try(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance_eager(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_advance_eager_end(dma_comm_t *comm, dma_task_t *task);
-/* A start of this epoch in a stream of the application. An error: nothing has been submitted. */
-dma_status_t dma_device_eager_enqueue(dma_comm_t *comm, uint32_t epoch, dma_gpu_stream_t *stream);
+/* A start of this epoch in a stream of the application, and the event `copied` behind it. DMA_UNSUPPORTED: nothing has been
+ * submitted. */
+dma_status_t dma_device_eager_enqueue(dma_comm_t *comm, uint32_t epoch, const dma_gpu_app_stream_t *app);
 /* Blocks of threads that the device runs at once; 0: it is not known. */
 unsigned dma_device_eager_blocks(const dma_comm_t *comm);
 

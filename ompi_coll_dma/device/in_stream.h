@@ -17,6 +17,8 @@ void dma_device_in_stream_end(dma_comm_t *comm);
  * wait for nothing. */
 bool dma_device_in_stream_has_begun(const dma_comm_t *comm, uint32_t epoch);
 void dma_device_in_stream_push_on(void);
+/* DMA_OK: the stream has done everything of the communicator. DMA_AGAIN: not yet. Else the device has failed. Does not use the stream. */
+dma_status_t dma_device_in_stream_look(const dma_comm_t *comm, const dma_app_stream_t *stream);
 /* Has a stream starts of the communicator that have not ended? */
 bool dma_device_is_in_stream(const dma_comm_t *comm);
 /* app_stream.c: makes the handle of a stream, if that is one of the device. */

@@ -72,6 +72,7 @@ const dma_memory_t dma_device_memory = {
     .in_stream_alone = dma_device_in_stream_alone,
     .in_stream_end = dma_device_in_stream_end,
     .in_stream_has_begun = dma_device_in_stream_has_begun,
+    .in_stream_look = dma_device_in_stream_look,
     .in_stream_push_on = dma_device_in_stream_push_on,
     .in_stream_forget = dma_device_in_stream_forget,
 };

@@ -129,8 +129,10 @@ typedef struct dma_run_parts {
  * stream, the change from a kernel to a copy by an engine and back takes longer than several small copies. */
 typedef struct dma_gpu_app_stream {
     dma_gpu_stream_t *stream, *side;
-    dma_gpu_event_t *begun, *copied; /* what `side` waits for in `stream`, and the other way round */
-    bool kernels;                    /* those of eager starts may wait in it (device/eager.c) */
+    /* What `side` waits for in `stream`, and the other way round. `copied` is also behind starts that have no words to say that they
+     * have ended: those of eager starts and of communicators of one rank. Whoever records it next does so behind these. */
+    dma_gpu_event_t *begun, *copied;
+    bool kernels; /* those of eager starts may wait in it (device/eager.c) */
 } dma_gpu_app_stream_t;
 
 /* What a run in a stream of the application needs besides, in our device's address space: the words that say that a rank has
@@ -252,6 +254,9 @@ typedef struct dma_gpu_engine {
      * started. Any other error fails the communicator. */
     dma_status_t (*enqueue)(const dma_run_t *run, const dma_gpu_app_stream_t *app,
                             const dma_gpu_in_stream_t *in_stream);
+    /* [NULL without `enqueue`] Have the copies to the peers of all runs in streams ended? Nobody knows of a run that could be submitted
+     * only in part, and it does not count. */
+    bool (*enqueued_ended)(dma_gpu_binding_t *binding);
     /* [may be NULL] Work of the CPU while a started run is in progress, also of an armed one. Never waits. */
     dma_status_t (*advance)(dma_run_t *run);
     /* [may be NULL] The last run has ended: all lines of this rank have been seen. */

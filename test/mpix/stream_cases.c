@@ -10,6 +10,7 @@
  *   hosted    starts that a stream leaves to the host or to the library's thread, alone and beside others in one queue
  *   held      while a rank is late, a thread of each other rank calls the driver, which holds its lock until the stream moves
  *   freed     while a rank is late, and streams wait for it: other requests, queues and communicators are freed and made
+ *   gone      a queue is freed after its stream was destroyed
  *   apart     (3 ranks) the same with a communicator of other ranks, whose memory no other one uses
  *   broken    the stream of one rank breaks: the others go on, with an error, and a new communicator works
  *   timeout   (alone, with coll_dma_entry_timeout) a rank does not start: the others go on, with an error
@@ -564,9 +565,10 @@ static void left(void)
 int main(int argc, char **argv)
 {
     static const lane_case_t cases[] = {
-        {"asleep", asleep},    {"active", active},   {"queues", queues}, {"hosted", hosted},    {"held", held},
-        {"freed", lane_freed}, {"broken", broken},   {"dead", dead},     {"timeout", timeout},  {"reasons", reasons},
-        {"left", left},        {"endless", endless}, {"fresh", fresh},   {"apart", lane_apart}, {NULL, NULL}};
+        {"asleep", asleep},   {"active", active},    {"queues", queues},  {"hosted", hosted},
+        {"held", held},       {"freed", lane_freed}, {"broken", broken},  {"dead", dead},
+        {"timeout", timeout}, {"reasons", reasons},  {"left", left},      {"endless", endless},
+        {"fresh", fresh},     {"apart", lane_apart}, {"gone", lane_gone}, {NULL, NULL}};
     int given;
 
     if (argc < 4) {

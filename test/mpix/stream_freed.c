@@ -1,4 +1,4 @@
-/* Cases of stream_cases.c: what is freed while a stream waits. */
+/* Cases of stream_cases.c: what is freed while a stream waits, or after it was destroyed. */
 #include "../../include/mpi_names.h"
 #include "stream_lane.h"
 
@@ -76,4 +76,61 @@ void lane_apart(void)
     }
     lane_free(&both);
     GOOD(MPI_Comm_free(&part));
+}
+
+static void use_by_host(lane_t *lane)
+{
+    GOOD(MPIX_Match(&lane->request, MPI_STATUS_IGNORE));
+    lane_step_by_host(lane);
+    lane_step(lane);
+    lane_free(lane);
+}
+
+/* On a communicator of one rank. */
+static void gone_alone(void)
+{
+    lane_t lane;
+
+    lane_make_on(&lane, MPI_COMM_SELF);
+    for (int i = 0; i < 20; i++) {
+        lane_step(&lane);
+    }
+    lane_start(&lane);
+    gpu_must(gpu.stream_destroy(lane.stream), "destroy");
+    GOOD(MPIX_Queue_free(&lane.queue));
+    lane_make_queue(&lane);
+    lane_copy_out(&lane);
+    use_by_host(&lane);
+}
+
+/* A queue is freed without MPIX_Queue_wait when its stream is gone: first one that has done everything; then, of one rank after the
+ * other, one that still waits for this rank. */
+void lane_gone(void)
+{
+    lane_t lane;
+
+    lane_make(&lane);
+    lane_step(&lane);
+    lane_check(&lane);
+    MPI_Barrier(lane.comm);
+    gpu_must(gpu.stream_destroy(lane.stream), "destroy");
+    GOOD(MPIX_Queue_free(&lane.queue));
+    lane_make_queue(&lane);
+    use_by_host(&lane);
+    for (int late = 0; late < ranks; late++) {
+        lane_make(&lane);
+        if (rank == late) {
+            usleep(30000);
+        }
+        for (int i = 0; i < 5; i++) {
+            lane_step(&lane);
+        }
+        lane_start(&lane);
+        gpu_must(gpu.stream_destroy(lane.stream), "destroy");
+        GOOD(MPIX_Queue_free(&lane.queue));
+        lane_make_queue(&lane);
+        lane_copy_out(&lane); /* what the last start has received is there */
+        use_by_host(&lane);
+    }
+    gone_alone();
 }

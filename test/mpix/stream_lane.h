@@ -83,5 +83,6 @@ double lane_now(void);
 /* Cases in stream_freed.c. */
 void lane_freed(void);
 void lane_apart(void);
+void lane_gone(void);
 
 #endif

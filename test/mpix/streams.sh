@@ -30,10 +30,10 @@ survivors() {
 
 ok 'random starts, 3 ranks, without a thread of the library' right 3 streams serialized "$first" "$seeds" 30
 ok 'random starts, 5 ranks' right 5 streams multiple $((first + 100000)) "$seeds" 30
-ok 'cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active queues held freed apart broken reasons
-ok 'cases' right 2 stream_cases multiple asleep active queues held freed broken left
+ok 'cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active queues held freed gone apart broken reasons
+ok 'cases' right 2 stream_cases multiple asleep active queues held freed gone broken left
 waiting=8
-ok 'cases, and streams wait for the thread' right 2 stream_cases multiple hosted queues active
+ok 'cases, and streams wait for the thread' right 2 stream_cases multiple hosted queues active gone
 ok 'the same with 3 ranks' right 3 stream_cases multiple hosted
 waiting=''
 ok 'cases, and the host waits' right 2 stream_cases serialized hosted
@@ -55,7 +55,7 @@ eager() {
 eager 65536
 ok 'eager: random starts, 2 ranks' right 2 streams multiple $((first + 200000)) "$seeds" 30
 ok 'eager: random starts, 4 ranks' right 4 streams serialized $((first + 300000)) "$seeds" 30
-ok 'eager: cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active held freed apart broken
+ok 'eager: cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active held freed gone apart broken
 ok 'eager: cases' right 3 eager_cases multiple starts places freed
 ok 'eager: cases, without a thread of the library' right 2 eager_cases serialized starts places
 ok 'eager: a rank has no memory' right 3 eager_cases serialized memory

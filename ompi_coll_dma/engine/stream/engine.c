@@ -444,6 +444,13 @@ static bool pushes_ended(const dma_stream_binding_t *b)
     return pushed;
 }
 
+static bool stream_enqueued_ended(dma_gpu_binding_t *handle)
+{
+    const dma_stream_binding_t *b = dma_stream_binding_of(handle);
+
+    return b->failed || pushes_ended(b);
+}
+
 /* The lines of the peers arrive at about the same time and are read one by one, so prefetch them together. */
 static void prefetch_lines(const dma_stream_binding_t *b)
 {
@@ -556,6 +563,7 @@ const dma_gpu_engine_t dma_gpu_engine_stream = {
     .wait_early = stream_wait_early,
     .start = stream_start,
     .enqueue = dma_stream_enqueue,
+    .enqueued_ended = stream_enqueued_ended,
     .advance = stream_advance,
     .needs_cpu = stream_needs_cpu,
     .stamps = stream_stamps,
