@@ -9,8 +9,9 @@
  *                                          call cannot go to the next component any more when it has been posted
  *
  * What was found is kept for the job. If Open MPI was told to collect nothing in MPI_Init (pmix_base_collect_data 0, up to 5.0 also
- * pmix_base_async_modex 1), nothing is known on the node. Then the second one finds nothing, and the first one asks the servers of
- * the processes.
+ * pmix_base_async_modex 1), nothing is known on the node. With 5.0 a node does not know about processes of other nodes, so for a
+ * communicator over several nodes nothing is known there either. Then the second one finds only what was found before, and the first
+ * one asks the servers of the processes.
  */
 #include "coll_dma.h"
 
@@ -42,10 +43,10 @@ static bool make_room(ompi_communicator_t *comm)
 }
 
 /* With the lock. Rank 0 of the job has loaded it, because otherwise there would be no module. */
-static void find_out(const ompi_process_name_t *name, bool here, uint8_t *loaded, bool patient)
+static void find_out(const ompi_process_name_t *name, bool here, uint8_t *loaded, bool nodes, bool patient)
 {
     bool obvious = 0 == name->vpid || OMPI_PROC_MY_NAME->vpid == name->vpid;
-    dma_modex_t published = obvious ? DMA_MODEX_THERE : dma_modex_has(COLL_DMA_KEY, name, here, patient);
+    dma_modex_t published = obvious ? DMA_MODEX_THERE : dma_modex_has(COLL_DMA_KEY, name, here, nodes, patient);
 
     if (DMA_MODEX_UNKNOWN != published) {
         *loaded = DMA_MODEX_THERE == published ? LOADED : ABSENT;
@@ -53,7 +54,7 @@ static void find_out(const ompi_process_name_t *name, bool here, uint8_t *loaded
 }
 
 /* The lowest rank that has not loaded coll/dma. If processes cannot publish anything, none is found. */
-static int find_absent(ompi_communicator_t *comm, bool patient)
+static int find_absent(ompi_communicator_t *comm, bool nodes, bool patient)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
     int found = -1;
@@ -65,7 +66,7 @@ static int find_absent(ompi_communicator_t *comm, bool patient)
             uint8_t *loaded = &component->loaded[name.vpid];
 
             if (UNKNOWN == *loaded) {
-                find_out(&name, mca_coll_dma_is_here(comm, rank), loaded, patient);
+                find_out(&name, mca_coll_dma_is_here(comm, rank), loaded, nodes, patient);
             }
             found = ABSENT == *loaded ? rank : -1;
         }
@@ -79,7 +80,7 @@ static int find_absent(ompi_communicator_t *comm, bool patient)
 
 int mca_coll_dma_find_absent(void *comm)
 {
-    return find_absent(comm, true);
+    return find_absent(comm, true, true);
 }
 
 void mca_coll_dma_look(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
@@ -91,7 +92,8 @@ void mca_coll_dma_look(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
         return; /* the call fails */
     }
     state = dma_comm_state(module->comm);
-    if ((DMA_COMM_NEW == state || DMA_COMM_FIRST == state) && (absent = find_absent(comm, false)) >= 0) {
+    if ((DMA_COMM_NEW == state || DMA_COMM_FIRST == state) &&
+        (absent = find_absent(comm, module->multi_node, false)) >= 0) {
         dma_comm_leave(module->comm, absent);
         mca_coll_dma_report_state(module, comm);
     }

@@ -227,7 +227,8 @@ static inline int dma_modex_recv(const char *key, const ompi_process_name_t *nam
 /*
  * Whether another process has published the key in its MPI_Init. Servers may wait without end for a key that is missing. If everything
  * was collected in MPI_Init, the server of this node knows, and is told to answer at once. If not, and `patient`, the process's own
- * server is asked, for DMA_MODEX_SECONDS at most. Without `patient` the answer is the same on all nodes.
+ * server is asked, for DMA_MODEX_SECONDS at most. Without `patient` the answer is the same on all nodes of the communicator, of which
+ * `nodes` says that there are several.
  */
 typedef enum dma_modex { DMA_MODEX_UNKNOWN, DMA_MODEX_THERE, DMA_MODEX_MISSING } dma_modex_t;
 
@@ -286,13 +287,15 @@ static inline dma_modex_t dma_modex_ask(const char *key, const ompi_process_name
 /*
  * `here`: it is a process of this node. In 6.0 the parameter async_modex is set by default. Then MPI_Init collects beside its other
  * work, but it does not return before everything is collected. The server of 5.0 looks for what other nodes have published in the
- * wrong place, and would miss what is there: only the process's own server knows.
+ * wrong place, and would miss what is there: only the process's own server knows. So where there are several nodes, nothing is known
+ * without `patient`, also about processes of this node: those of other nodes could not know the same.
  */
-static inline dma_modex_t dma_modex_has(const char *key, const ompi_process_name_t *name, bool here, bool patient)
+static inline dma_modex_t dma_modex_has(const char *key, const ompi_process_name_t *name, bool here, bool nodes,
+                                        bool patient)
 {
     bool collected = opal_pmix_collect_all_data && (DMA_OMPI_60 || !opal_pmix_base_async_modex);
 
-    if (DMA_OMPI_50 && !here) {
+    if (DMA_OMPI_50 && (!here || (nodes && !patient))) {
         collected = false;
     }
     if (!collected && !patient) {

@@ -1,6 +1,6 @@
 /*
  * lacking RANK FORM: this rank of MPI_COMM_WORLD has not loaded coll/dma; -1: all have. The first collective is of FORM: blocking,
- * nonblocking or persistent. No call hangs: the communicators of that rank go to the next component, in all forms, and those of the
+ * nonblocking or persistent, or in-vain (see posted_in_vain). No call hangs: the communicators of that rank go to the next component, in all forms, and those of the
  * others do not. Non-blocking barriers of another component are between the calls, because the order of such calls gives them their
  * tags.
  */
@@ -82,6 +82,17 @@ static void all_forms(MPI_Comm comm)
     }
 }
 
+/* The first collective is posted where not all ranks can know that one has not loaded coll/dma: it fails on all others. */
+static void posted_in_vain(void)
+{
+    MPI_Request request;
+    int all[64], rc;
+
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    rc = MPI_Iallgather(&rank, 1, MPI_INT, all, 1, MPI_INT, MPI_COMM_WORLD, &request);
+    VERIFY(MPI_SUCCESS == rc && MPI_SUCCESS != MPI_Wait(&request, MPI_STATUS_IGNORE));
+}
+
 int main(int argc, char **argv)
 {
     const char *name = getenv("OMPI_COMM_WORLD_RANK"), *form = argc > 2 ? argv[2] : "";
@@ -101,6 +112,14 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     if (!is_one) {
         open_counters();
+    }
+    if ('i' == form[0]) {
+        if (!is_one) {
+            posted_in_vain();
+        }
+        status = verify_summary("lacking", MPI_COMM_WORLD);
+        MPI_Finalize();
+        return status;
     }
     began = MPI_Wtime();
     calls(MPI_COMM_WORLD,
