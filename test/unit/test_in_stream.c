@@ -462,8 +462,7 @@ static void fail_first(rank_t *r, lane_t *lane, way_t way)
 /* Nothing has been received since the last call_fill. */
 static void must_be_untouched(rank_t *r, const lane_t *lane)
 {
-    must(r, !memcmp(lane->call->recv.base, lane->kept[STEPS - 1], bytes_of(&lane->call->recv)),
-         "a copy to a rank that has failed");
+    must(r, !memcmp(lane->call->recv.base, lane->kept[STEPS - 1], bytes_of(&lane->call->recv)), "a late copy");
 }
 
 /* Ranks 1 and 2 have enqueued starts. The last rank has started by the host, and makes progress only when all words say that all
@@ -496,8 +495,7 @@ static void failure_body(rank_t *r)
         wait_for_stream(r, &lane);
         must(r, dma_channel_end_in_stream(lane.channel, false) != DMA_OK, "end");
         must(r, atomic_load(&lane.ended) == 1 && lane.status != DMA_OK, "the call has not failed");
-        must(r, dma_channel_start_in_stream(lane.channel, &lane.app, &(dma_in_stream_started_t){0}) < 0,
-             "another start");
+        must(r, dma_channel_start_in_stream(lane.channel, &lane.app, &(dma_in_stream_started_t){0}) < 0, "again");
     }
     threads_barrier(r);
     if (r->rank == 0 && way == FAILS_LATER) {
