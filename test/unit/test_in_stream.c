@@ -177,7 +177,7 @@ static void look(rank_t *r, lane_t *lane)
     }
     lane->call->tag = (uint64_t)lane->steps - 1;
     call_verify(r, lane->call);
-    memset(lane->call->send.at, 0x55, lane->call->spec.in_place ? 0 : lane->call->send.bytes);
+    memset(sent_buffer(lane)->at, 0x55, lane->call->spec.in_place ? 0 : lane->call->send.bytes);
     wait_for_stream(r, lane);
 }
 
