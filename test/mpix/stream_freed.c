@@ -78,6 +78,14 @@ void lane_apart(void)
     GOOD(MPI_Comm_free(&part));
 }
 
+/* The stream goes first. */
+static void replace_stream(lane_t *lane)
+{
+    gpu_must(gpu.stream_destroy(lane->stream), "destroy");
+    GOOD(MPIX_Queue_free(&lane->queue));
+    lane_make_queue(lane);
+}
+
 static void use_by_host(lane_t *lane)
 {
     GOOD(MPIX_Match(&lane->request, MPI_STATUS_IGNORE));
@@ -96,9 +104,7 @@ static void gone_alone(void)
         lane_step(&lane);
     }
     lane_start(&lane);
-    gpu_must(gpu.stream_destroy(lane.stream), "destroy");
-    GOOD(MPIX_Queue_free(&lane.queue));
-    lane_make_queue(&lane);
+    replace_stream(&lane);
     lane_copy_out(&lane);
     use_by_host(&lane);
 }
@@ -113,9 +119,7 @@ void lane_gone(void)
     lane_step(&lane);
     lane_check(&lane);
     MPI_Barrier(lane.comm);
-    gpu_must(gpu.stream_destroy(lane.stream), "destroy");
-    GOOD(MPIX_Queue_free(&lane.queue));
-    lane_make_queue(&lane);
+    replace_stream(&lane);
     use_by_host(&lane);
     for (int late = 0; late < ranks; late++) {
         lane_make(&lane);
@@ -126,9 +130,7 @@ void lane_gone(void)
             lane_step(&lane);
         }
         lane_start(&lane);
-        gpu_must(gpu.stream_destroy(lane.stream), "destroy");
-        GOOD(MPIX_Queue_free(&lane.queue));
-        lane_make_queue(&lane);
+        replace_stream(&lane);
         lane_copy_out(&lane); /* what the last start has received is there */
         use_by_host(&lane);
     }

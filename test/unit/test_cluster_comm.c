@@ -234,6 +234,16 @@ START_TEST(an_error_gives_the_buffers_back)
 }
 END_TEST
 
+static dma_call_t alltoallv_of(const part_t *p, const int *sent, const int *received, const int *displs)
+{
+    dma_call_t call = {.coll = DMA_ALLTOALLV, .send = data_buffer(p->send, 0), .recv = data_buffer(p->recv, 0)};
+
+    call.send.counts = sent;
+    call.recv.counts = received;
+    call.send.displs = call.recv.displs = displs;
+    return call;
+}
+
 /* A rank that has done its part of the last call leaves, while others, which have everything that it had for them,
  * still wait. This is not a failure, unless the rank is lost. */
 static bool lost;
@@ -241,7 +251,7 @@ static bool lost;
 static void leaves_early(rank_t *r)
 {
     int counts[4], displs[4];
-    dma_call_t call = {.coll = DMA_ALLTOALLV};
+    dma_call_t call;
     dma_status_t status;
     part_t p;
 
@@ -251,10 +261,7 @@ static void leaves_early(rank_t *r)
         counts[i] = (i ^ r->rank) == 2 && i & 1 ? 0 : 8; /* ranks 1 and 3 have nothing for each other */
         displs[i] = 8 * i;
     }
-    call.send = data_buffer(p.send, 0);
-    call.recv = data_buffer(p.recv, 0);
-    call.send.counts = call.recv.counts = counts;
-    call.send.displs = call.recv.displs = displs;
+    call = alltoallv_of(&p, counts, counts, displs);
     memset(p.send, r->rank, 32);
     while (r->rank == 1 && !r->job->reached) {
         sched_yield();
@@ -290,7 +297,7 @@ END_TEST
 static void sends_and_leaves(rank_t *r)
 {
     int sent[4], received[4], displs[4];
-    dma_call_t call = {.coll = DMA_ALLTOALLV};
+    dma_call_t call;
     dma_status_t status;
     part_t p;
 
@@ -301,11 +308,7 @@ static void sends_and_leaves(rank_t *r)
         received[i] = r->rank == 1 && i == 3 ? 8 : 0;
         displs[i] = 8 * i;
     }
-    call.send = data_buffer(p.send, 0);
-    call.recv = data_buffer(p.recv, 0);
-    call.send.counts = sent;
-    call.recv.counts = received;
-    call.send.displs = call.recv.displs = displs;
+    call = alltoallv_of(&p, sent, received, displs);
     memset(p.send, 3, 32);
     while (r->rank == 1 && r->job->reached < 3) {
         sched_yield();

@@ -224,13 +224,30 @@ static void note_ended(void *arg, dma_status_t status)
     *(bool *)arg = status == DMA_OK;
 }
 
+/* Starts of a persistent call, with the tags from `tag` on. */
+static void start_often(rank_t *r, call_t *c, uint64_t tag, int starts)
+{
+    dma_channel_t *channel;
+    bool done = false;
+
+    must(r, dma_channel_create(r->comms[0], &c->call, note_ended, &done, &channel) == DMA_OK, "channel");
+    for (int i = 0; i < starts; i++) {
+        call_fill(r, c, tag + (uint64_t)i);
+        done = false;
+        must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
+        while (!done) {
+            threads_host.progress();
+        }
+        call_verify(r, c);
+    }
+    dma_channel_destroy(channel);
+}
+
 /* Rank 0 has no runtime. Its persistent calls in host memory join as others do. */
 static void persistent_without_runtime(rank_t *r)
 {
     call_spec_t spec = {.coll = DMA_ALLGATHER, .elements = BYTES, .send = PLACE_HOST, .recv = PLACE_HOST}, other = spec;
-    bool done = false;
     call_t *host, *mixed;
-    dma_channel_t *channel;
 
     other.send = other.recv = r->rank ? PLACE_DEVICE : PLACE_HOST;
     host = call_make(r, &spec);
@@ -240,17 +257,7 @@ static void persistent_without_runtime(rank_t *r)
     if (!r->rank) {
         r->proc->runtime = NULL;
     }
-    must(r, dma_channel_create(r->comms[0], &host->call, note_ended, &done, &channel) == DMA_OK, "channel");
-    for (uint64_t tag = 2; tag < 6; tag++) {
-        call_fill(r, host, tag);
-        done = false;
-        must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
-        while (!done) {
-            threads_host.progress();
-        }
-        call_verify(r, host);
-    }
-    dma_channel_destroy(channel);
+    start_often(r, host, 2, 4);
     threads_barrier(r);
     call_free(host);
     call_free(mixed);
@@ -280,19 +287,8 @@ static void calls_without_runtime(rank_t *r)
         call_run(r, r->comms[0], c, ++tag);
         call_run(r, r->comms[0], c, ++tag);
         if (i % 3 == 0) {
-            bool done = false;
-            dma_channel_t *channel;
-            must(r, dma_channel_create(r->comms[0], &c->call, note_ended, &done, &channel) == DMA_OK, "channel");
-            for (int k = 0; k < 3; k++) {
-                call_fill(r, c, ++tag);
-                done = false;
-                must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
-                while (!done) {
-                    threads_host.progress();
-                }
-                call_verify(r, c);
-            }
-            dma_channel_destroy(channel);
+            start_often(r, c, tag + 1, 3);
+            tag += 3;
         }
         threads_barrier(r);
         call_free(c);
