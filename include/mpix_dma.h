@@ -46,7 +46,8 @@
  * behind the waitall has run without the data.
  *
  * Threads. All functions may be called by several threads at once, except that a queue must not be freed while it is in
- * use. With MPIX_DMA_IN_STREAM, MPIX_Queue_wait holds up other threads that enqueue to the same queue. They must not be called in an error handler or in a host function of a stream.
+ * use. With MPIX_DMA_IN_STREAM, MPIX_Queue_wait holds up other threads that enqueue to the same queue. No function of this
+ * header may be called in an error handler, or in a host function of a stream.
  */
 #ifndef MPIX_DMA_H
 #define MPIX_DMA_H
