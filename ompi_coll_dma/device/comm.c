@@ -369,6 +369,7 @@ dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *n
             *new_export = true;
             dc->saw_mapped = dc->saw_mapped || info->flags & DMA_DEVICE_INFO_MAPPED;
             dc->traits[r] = record->traits;
+            comm->window.peers[r].epoch_words = record->traits.features & DMA_GPU_EPOCH_WORDS;
             add_export(comm, r, record);
         }
         if (r == comm->rank) {

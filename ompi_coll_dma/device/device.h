@@ -339,8 +339,8 @@ struct dma_device_comm {
     struct dma_device_in_stream *in_stream; /* in_stream.c; NULL: no start has been made so */
     struct dma_device_eager *eager;         /* eager.c; NULL: starts are not eager */
     uint64_t armed_bytes;
-    uint32_t armed_epoch; /* epoch of the next start, if its programs are armed; else 0 */
-    double armed_at;      /* since when nothing else is in front of them */
+    bool next_is_armed; /* the programs of the next start are */
+    double armed_at;    /* since when nothing else is in front of them */
 };
 
 /* ---- route.c: what the core knows of this folder ---- */

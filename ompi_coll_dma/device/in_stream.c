@@ -76,11 +76,11 @@ static const dma_op_t *next_line(const dma_comm_t *comm, uint32_t *i)
 
 /* ---- what a communicator can ---- */
 
-/* Lines of the engine sdma have a word for each epoch. */
+/* A stream waits for one word. */
 static bool all_have_streams(const dma_comm_t *comm)
 {
     for (int r = 0; r < comm->nranks; r++) {
-        if (comm->device->traits[r].node != UINT32_MAX) {
+        if (comm->window.peers[r].epoch_words) {
             return false;
         }
     }

@@ -169,7 +169,7 @@ static dma_reason_t arm_first(dma_comm_t *comm, dma_parts_t *parts, const dma_bo
     dma_comm_lock(comm);
     dma_device_arm(comm);
     dma_comm_unlock(comm);
-    return comm->device->armed_epoch ? DMA_REASON_NONE : DMA_REASON_parts_unarmed;
+    return comm->device->next_is_armed ? DMA_REASON_NONE : DMA_REASON_parts_unarmed;
 }
 
 static void refuse(dma_comm_t *comm, dma_parts_t *parts, dma_reason_t why)

@@ -276,19 +276,19 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
     if (dc->eager) {
         return dma_device_eager_begin(comm, task);
     }
-    if (dc->start_run.parts && !dc->armed_epoch) {
+    if (dc->start_run.parts && !dc->next_is_armed) {
         dma_device_arm(comm); /* it was removed, or could not be done then: these programs have no other way */
-        if (!dc->armed_epoch) {
+        if (!dc->next_is_armed) {
             return DMA_ERR_ENGINE;
         }
     }
-    dc->run_is_armed = dc->armed_epoch;
+    dc->run_is_armed = dc->next_is_armed;
     dma_device_start_run(comm, task, dc->run_is_armed ? DEVICE_SUBMIT : DEVICE_STARTED);
     dc->start_run.repeat = true; /* for the starts after this one */
     if (dc->run_is_armed) {
         count_end_of_wait(comm, DMA_COUNT_armed_started);
         comm->counts.at[DMA_COUNT_bytes_engines] += dc->armed_bytes;
-        dc->armed_epoch = 0;
+        dc->next_is_armed = false;
         give_place(comm);
     }
     dc->started_at = dma_trace_begin(comm->trace); /* before armed engines can begin */
@@ -331,7 +331,7 @@ void dma_device_arm(dma_comm_t *comm)
     struct dma_device_comm *dc = comm->device;
     dma_run_t next = dc->start_run;
 
-    if (dc->armed_epoch || !dc->binding) {
+    if (dc->next_is_armed || !dc->binding) {
         return;
     }
     if (!dc->can_arm) {
@@ -350,7 +350,7 @@ void dma_device_arm(dma_comm_t *comm)
         dma_comm_note_reason(comm, DMA_REASON_arm_refused);
         return;
     }
-    dc->armed_epoch = next.epoch;
+    dc->next_is_armed = true;
     dc->armed_at = dma_now(); /* if a run is in progress, it begins when that has ended */
     dma_comm_count(comm, DMA_COUNT_armed);
     dma_comm_set_active(comm, true); /* progress checks how long the programs stay armed */
@@ -377,7 +377,7 @@ void dma_device_end_persistent(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
-    if (dc->armed_epoch) {
+    if (dc->next_is_armed) {
         dc->armed_at = dma_now(); /* from now on nothing else is in front of them */
     } else if (!dc->run_is_armed || dc->start_run.parts) {
         /* Not while it was under way: it was on other queues of the same engines, which a waiting queue would have blocked.
@@ -399,9 +399,9 @@ void dma_device_disarm(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
-    if (dc->armed_epoch) {
+    if (dc->next_is_armed) {
         count_end_of_wait(comm, DMA_COUNT_armed_cancelled);
-        dc->armed_epoch = 0;
+        dc->next_is_armed = false;
         give_place(comm);
     }
     if (dc->binding && dc->device->engine->disarm) {
@@ -413,7 +413,7 @@ void dma_device_disarm_expired(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
 
-    if (dc->armed_epoch && !comm->head && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
+    if (dc->next_is_armed && !comm->head && dma_now() - dc->armed_at > comm->proc->params.armed_seconds) {
         dma_comm_note_reason(comm, DMA_REASON_arm_expired);
         dma_device_disarm(comm);
     }

@@ -35,7 +35,7 @@ static void check_engine(dma_comm_t *comm, double now)
 
 static bool holds_engine(const dma_comm_t *comm)
 {
-    return comm->device->armed_epoch;
+    return comm->device->next_is_armed;
 }
 
 /* For a route that does not know device memory. */

@@ -153,10 +153,11 @@ typedef struct dma_gpu_traits {
     uint32_t max_ways; /* queues that may run in parallel */
 } dma_gpu_traits_t;
 
-#define DMA_GPU_SWAP_PACKETS 0x1 /* exchanges two blocks in one operation */
-#define DMA_GPU_BCST_PACKETS 0x2 /* writes two destinations in one operation */
-#define DMA_GPU_PRELAUNCH    0x4 /* accepts programs before their call has started, and can revoke them: `arm` */
-#define DMA_GPU_SHAPES       0x8 /* copies between blocks with shapes */
+#define DMA_GPU_SWAP_PACKETS 0x1  /* exchanges two blocks in one operation */
+#define DMA_GPU_BCST_PACKETS 0x2  /* writes two destinations in one operation */
+#define DMA_GPU_PRELAUNCH    0x4  /* accepts programs before their call has started, and can revoke them: `arm` */
+#define DMA_GPU_SHAPES       0x8  /* copies between blocks with shapes */
+#define DMA_GPU_EPOCH_WORDS  0x10 /* a completion goes to the epoch's word of the line: dma_engine_line_offset */
 
 typedef struct dma_gpu_unit dma_gpu_unit_t;
 typedef struct dma_gpu_binding dma_gpu_binding_t;

@@ -114,7 +114,8 @@ dma_block_layout_t dma_block_layout(const dma_geom_t *geom, int nranks);
 typedef struct dma_peer {
     dma_block_t *block;
     dma_mapping_t *mapping;
-    pid_t pid; /* for cross-memory copies; 0: not possible */
+    pid_t pid;        /* for cross-memory copies; 0: not possible */
+    bool epoch_words; /* its engine writes completions to `by_epoch`, not to `word` */
 } dma_peer_t;
 
 typedef struct dma_window {
@@ -237,13 +238,15 @@ static inline dma_engine_line_t *dma_window_queue(const dma_window_t *w, int ran
 }
 
 /* Has that queue completed the run of an epoch? Acquire: the copied data are read after it. Nobody is ahead by more than one run,
- * so what is further away is the epoch of another communicator: a write that came twice. */
+ * so what is further away is the epoch of another communicator: a write that came twice. A word that the engine does not write
+ * is not read: after 2^32 runs, what it was initialized with is an epoch. */
 static inline bool dma_window_queue_reached(const dma_window_t *w, int rank, int queue, uint32_t epoch)
 {
     dma_engine_line_t *line = dma_window_queue(w, rank, queue);
 
-    return atomic_load_explicit(&line->by_epoch[epoch % DMA_EPOCH_WORDS], memory_order_acquire) == epoch ||
-           atomic_load_explicit(&line->word, memory_order_acquire) - epoch <= 1;
+    return w->peers[rank].epoch_words
+               ? atomic_load_explicit(&line->by_epoch[epoch % DMA_EPOCH_WORDS], memory_order_acquire) == epoch
+               : atomic_load_explicit(&line->word, memory_order_acquire) - epoch <= 1;
 }
 
 static inline void *dma_window_record(const dma_window_t *w, int rank, uint64_t seq)

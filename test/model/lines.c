@@ -28,6 +28,9 @@ static _Atomic uint32_t read_by_rank;
 static void prepare(void)
 {
     make_plain_windows(&geom, 1);
+#ifndef ONE_WORD
+    windows[1].peers[0].epoch_words = true;
+#endif
     atomic_store_explicit(&read_by_rank, 0, memory_order_relaxed);
 }
 

@@ -42,6 +42,8 @@ typedef struct thread_unit {
     uint64_t rng;
 } thread_unit_t;
 
+#define KNOWN(epoch) (UINT64_C(1) << 32 | (epoch)) /* where 0 says that there is none */
+
 typedef struct thread_binding {
     thread_unit_t *unit;
     int rank, nranks;
@@ -49,8 +51,8 @@ typedef struct thread_binding {
     char *trigger;        /* the line; NULL: must not arm */
     const dma_run_t *run; /* being submitted */
     uint32_t epoch, put;  /* its programs that are in the unit */
-    uint32_t last;        /* the epoch of the last run that has started */
-    uint32_t armed[2];    /* by epoch % 2; 0: none */
+    uint64_t last;        /* KNOWN: the last run that has started */
+    uint64_t armed[2];    /* KNOWN, by epoch % 2 */
     const struct dma_window *window;
     unsigned live;          /* programs under way */
     unsigned live_of[2];    /* the same by epoch % 2 */
@@ -406,8 +408,8 @@ static void put(thread_binding_t *b, const dma_run_t *run, uint32_t index, bool 
 /* Behind an armed run another one may be armed. */
 static void want_new(const thread_binding_t *b, const dma_run_t *run)
 {
-    if ((b->live && b->armed[b->last % 2] != b->last) || (int32_t)(run->epoch - b->last) <= 0) {
-        misuse("run %u while %u programs of run %u are under way", run->epoch, b->live, b->last);
+    if ((b->live && b->armed[b->last % 2] != b->last) || (b->last && (int32_t)(run->epoch - (uint32_t)b->last) <= 0)) {
+        misuse("run %u while %u programs of run %u are under way", run->epoch, b->live, (uint32_t)b->last);
     }
 }
 
@@ -416,7 +418,7 @@ static void want_same(thread_binding_t *b, const dma_run_t *run)
 {
     engine_likeness_t now = engine_likeness(run, b->nranks);
     if (run->repeat && memcmp(&now, &b->like, sizeof(now))) {
-        misuse("run %u is not like run %u", run->epoch, b->last);
+        misuse("run %u is not like run %u", run->epoch, (uint32_t)b->last);
     }
     machine.repeats += run->repeat;
     b->like = now;
@@ -427,8 +429,8 @@ static dma_status_t engine_start(dma_run_t *run)
     thread_binding_t *b = (thread_binding_t *)run->binding;
     dma_status_t status = DMA_AGAIN;
 
-    if (b->armed[run->epoch % 2] == run->epoch) {
-        b->last = run->epoch;
+    if (b->armed[run->epoch % 2] == KNOWN(run->epoch)) {
+        b->last = KNOWN(run->epoch);
         return DMA_OK;
     }
     if (refused(ENGINE_START, b->unit->device)) {
@@ -450,7 +452,7 @@ static dma_status_t engine_start(dma_run_t *run)
     }
     if (b->put == run->plan->nprogs) {
         status = DMA_OK;
-        b->last = run->epoch;
+        b->last = KNOWN(run->epoch);
     }
     pthread_mutex_unlock(&b->unit->lock);
     return status;
@@ -475,7 +477,7 @@ static dma_status_t engine_arm(const dma_run_t *run, uint64_t *bytes)
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         put(b, run, i, true);
     }
-    b->armed[run->epoch % 2] = run->epoch;
+    b->armed[run->epoch % 2] = KNOWN(run->epoch);
     pthread_mutex_unlock(&b->unit->lock);
     machine.armed++;
     return DMA_OK;
@@ -487,10 +489,10 @@ static void engine_disarm(dma_gpu_binding_t *handle)
 
     pthread_mutex_lock(&b->unit->lock);
     for (int parity = 0; parity < 2; parity++) {
-        uint32_t epoch = b->armed[parity];
-        _Atomic uint32_t *trigger = epoch ? dma_window_trigger(b->window, b->rank, epoch) : NULL;
+        uint32_t epoch = (uint32_t)b->armed[parity];
+        _Atomic uint32_t *trigger = b->armed[parity] ? dma_window_trigger(b->window, b->rank, epoch) : NULL;
 
-        if (!epoch || !dma_trigger_claim(trigger, epoch)) {
+        if (!trigger || !dma_trigger_claim(trigger, epoch)) {
             continue;
         }
         dma_trigger_revoke(trigger, epoch);

@@ -36,7 +36,7 @@ static void make_window(stage_t *s)
     s->window.layout = dma_block_layout(&geom, STAGE_RANKS);
     s->block_bytes = s->window.layout.bytes;
     s->block = stage_memory(s->block_bytes);
-    s->peers[0].block = (dma_block_t *)s->block;
+    s->peers[0] = (dma_peer_t){.block = (dma_block_t *)s->block, .epoch_words = true};
 }
 
 void stage_plan(stage_t *s, const char *variant, dma_coll_t coll, bool in_place)

@@ -14,6 +14,7 @@ unit_tests += \
 	test/unit/test_counters \
 	test/unit/test_device \
 	test/unit/test_device_cost \
+	test/unit/test_device_epochs \
 	test/unit/test_device_errors \
 	test/unit/test_device_freed \
 	test/unit/test_device_holes \
@@ -162,6 +163,8 @@ unit_helpers += \
 	test/unit/libodd.h \
 	test/unit/libpart.c \
 	test/unit/libpart.h \
+	test/unit/libpersistent.c \
+	test/unit/libpersistent.h \
 	test/unit/libsdma_decode.c \
 	test/unit/libsdma_decode.h \
 	test/unit/libsdma_stage.c \
@@ -201,6 +204,7 @@ test_unit_test_cluster_told_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=cal
 test_unit_test_device_cost_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc
 test_unit_test_pause_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clock_gettime,--wrap=nanosleep,--wrap=sched_yield,--wrap=getrusage
+test_unit_test_device_epochs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_random_epoch
 test_unit_test_device_submitter_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bell_wake
 # looks at failed starts while a plan is freed
 test_unit_test_in_stream_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_plan_cache_free

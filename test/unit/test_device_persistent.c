@@ -10,68 +10,8 @@
 
 #include "core/comm.h"
 #include "device/device.h"
-#include "libengine_call.h"
+#include "libpersistent.h"
 #include "libunit.h"
-
-typedef struct persistent {
-    call_t *call;
-    dma_channel_t *channel;
-    _Atomic int ended; /* starts that have */
-    int started;
-    dma_status_t status;
-} persistent_t;
-
-static void ended(void *arg, dma_status_t status)
-{
-    persistent_t *p = arg;
-
-    p->status = status;
-    atomic_fetch_add(&p->ended, 1);
-}
-
-static void make(rank_t *r, persistent_t *p, const call_spec_t *spec)
-{
-    dma_status_t status;
-
-    *p = (persistent_t){.call = call_make(r, spec)};
-    status = dma_channel_create(r->comms[0], &p->call->call, ended, p, &p->channel);
-    must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
-}
-
-static void start(rank_t *r, persistent_t *p, uint64_t tag)
-{
-    call_fill(r, p->call, tag);
-    p->started++;
-    must(r, dma_channel_start(p->channel, NULL) == DMA_OK, "start");
-    dma_channel_prepare_next(p->channel);
-}
-
-static void finish(rank_t *r, persistent_t *p)
-{
-    while (atomic_load(&p->ended) < p->started) {
-        threads_host.progress();
-    }
-    must(r, p->status == DMA_OK, "start %d: %s", p->started, dma_status_name(p->status));
-    call_verify(r, p->call);
-}
-
-static void end(rank_t *r, persistent_t *p)
-{
-    dma_channel_destroy(p->channel);
-    threads_barrier(r);
-    call_free(p->call);
-}
-
-/* What the channel's communicator is: the first member of a channel. */
-static const dma_comm_t *inside(const persistent_t *p)
-{
-    return *(dma_comm_t *const *)p->channel;
-}
-
-static bool is_frozen(const persistent_t *p)
-{
-    return inside(p)->device && inside(p)->device->prepared;
-}
 
 /* ---- starts ---- */
 
@@ -84,15 +24,15 @@ static void started_again_and_again(rank_t *r)
             call_spec_t spec = call_spec_on_device(coll, in_place, 5000);
             persistent_t p;
 
-            make(r, &p, &spec);
+            persistent_make(r, &p, &spec);
             for (int k = 0; k < 12; k++) {
                 if (threads_random(r, 4) == 0) {
                     usleep(threads_random(r, 500));
                 }
-                start(r, &p, ++tag);
-                finish(r, &p);
+                persistent_start(r, &p, ++tag);
+                persistent_finish(r, &p);
             }
-            end(r, &p);
+            persistent_end(r, &p);
         }
     }
 }
@@ -134,25 +74,26 @@ static void counted(rank_t *r)
     call_spec_t spec = call_spec_on_device(DMA_ALLGATHER, false, 1000);
     persistent_t p;
 
-    make(r, &p, &spec);
+    persistent_make(r, &p, &spec);
     must(r,
-         is_frozen(&p) && call_runs(inside(&p)) == 0 && inside(&p)->device->armed_epoch == inside(&p)->first_epoch + 1,
+         persistent_is_prepared(&p) && call_runs(persistent_inside(&p)) == 0 &&
+             persistent_inside(&p)->device->next_is_armed,
          "not armed by the making");
     for (uint64_t tag = 1; tag <= 5; tag++) {
         unsigned armed;
 
-        start(r, &p, tag);
-        must(r, inside(&p)->device->armed_epoch == inside(&p)->first_epoch + tag + 1, "armed for %u behind start %llu",
-             inside(&p)->device->armed_epoch, (unsigned long long)tag);
+        persistent_start(r, &p, tag);
+        must(r, persistent_inside(&p)->device->next_is_armed && call_runs(persistent_inside(&p)) == tag,
+             "not armed behind start %llu", (unsigned long long)tag);
         threads_barrier(r);
         armed = engine_armed();
         threads_barrier(r);
-        finish(r, &p);
+        persistent_finish(r, &p);
         threads_barrier(r);
         must(r, engine_armed() == armed, "armed while it waits for its end");
         threads_barrier(r);
     }
-    end(r, &p);
+    persistent_end(r, &p);
 }
 
 START_TEST(armed_for_the_next_start)
@@ -186,7 +127,7 @@ static void in_any_order(rank_t *r)
     for (int i = 0; i < CHANNELS; i++) {
         call_spec_t spec = call_spec_on_device(i % DMA_COLL_COUNT, i == 3, (size_t)(100 + 900 * i));
 
-        make(r, &p[i], &spec);
+        persistent_make(r, &p[i], &spec);
     }
     for (int round = 0; round < 15; round++) {
         bool done[CHANNELS] = {false};
@@ -198,16 +139,16 @@ static void in_any_order(rank_t *r)
                 i = (i + 1) % CHANNELS;
             }
             done[i] = true;
-            start(r, &p[i], tag + (uint64_t)i);
+            persistent_start(r, &p[i], tag + (uint64_t)i);
             must(r, r->proc->armed >= 0 && r->proc->armed <= r->proc->params.prelaunch, "%d are armed", r->proc->armed);
         }
         for (int k = 0; k < CHANNELS; k++) {
-            finish(r, &p[k]);
+            persistent_finish(r, &p[k]);
         }
         tag += CHANNELS;
     }
     for (int i = 0; i < CHANNELS; i++) {
-        end(r, &p[i]);
+        persistent_end(r, &p[i]);
     }
     must(r, r->proc->armed == 0, "%d are armed behind the last", r->proc->armed);
 }
@@ -228,13 +169,13 @@ static void beside_blocking_calls(rank_t *r)
     call_t *blocking = call_make(r, &spec);
     persistent_t p;
 
-    make(r, &p, &spec);
+    persistent_make(r, &p, &spec);
     for (uint64_t tag = 1; tag <= 40; tag += 2) {
-        start(r, &p, tag);
+        persistent_start(r, &p, tag);
         call_run(r, r->comms[0], blocking, tag + 1);
-        finish(r, &p);
+        persistent_finish(r, &p);
     }
-    end(r, &p);
+    persistent_end(r, &p);
     call_free(blocking);
 }
 
@@ -254,17 +195,17 @@ static void idle(rank_t *r)
     call_spec_t spec = call_spec_on_device(DMA_ALLGATHER, false, 2000);
     persistent_t p;
 
-    make(r, &p, &spec);
+    persistent_make(r, &p, &spec);
     for (uint64_t tag = 1; tag <= 6; tag++) {
         if (tag % 2 && r->rank != (int)tag % r->n) {
-            while (inside(&p)->device->armed_epoch || dma_proc_active(r->proc)) {
+            while (persistent_inside(&p)->device->next_is_armed || dma_proc_active(r->proc)) {
                 threads_host.progress();
             }
         }
-        start(r, &p, tag);
-        finish(r, &p);
+        persistent_start(r, &p, tag);
+        persistent_finish(r, &p);
     }
-    end(r, &p);
+    persistent_end(r, &p);
 }
 
 START_TEST(given_up_when_idle)
@@ -286,13 +227,13 @@ static void freed_while_armed(rank_t *r)
     for (int i = 0; i < 5; i++) {
         persistent_t p;
 
-        make(r, &p, &spec);
-        must(r, is_frozen(&p), "not frozen");
+        persistent_make(r, &p, &spec);
+        must(r, persistent_is_prepared(&p), "not frozen");
         if (i % 2) {
-            start(r, &p, (uint64_t)i);
-            finish(r, &p);
+            persistent_start(r, &p, (uint64_t)i);
+            persistent_finish(r, &p);
         }
-        end(r, &p);
+        persistent_end(r, &p);
     }
 }
 
@@ -317,14 +258,14 @@ static void some_have_device_memory(rank_t *r)
         persistent_t p;
 
         spec.send = spec.recv = *mask >> r->rank & 1 ? PLACE_DEVICE : PLACE_HOST;
-        make(r, &p, &spec);
-        must(r, is_frozen(&p) == (*mask == 7 && coll != DMA_ALLTOALLV) || coll == DMA_ALLTOALLV, "frozen: %d",
-             is_frozen(&p));
+        persistent_make(r, &p, &spec);
+        must(r, persistent_is_prepared(&p) == (*mask == 7 && coll != DMA_ALLTOALLV) || coll == DMA_ALLTOALLV,
+             "frozen: %d", persistent_is_prepared(&p));
         for (uint64_t tag = 1; tag <= 3; tag++) {
-            start(r, &p, tag);
-            finish(r, &p);
+            persistent_start(r, &p, tag);
+            persistent_finish(r, &p);
         }
-        end(r, &p);
+        persistent_end(r, &p);
     }
 }
 
@@ -345,13 +286,13 @@ static void made_in_spite(rank_t *r)
     call_spec_t spec = call_spec_on_device(DMA_ALLGATHERV, false, 3000);
     persistent_t p;
 
-    make(r, &p, &spec);
-    must(r, !is_frozen(&p), "frozen");
+    persistent_make(r, &p, &spec);
+    must(r, !persistent_is_prepared(&p), "frozen");
     for (uint64_t tag = 1; tag <= 6; tag++) {
-        start(r, &p, tag);
-        finish(r, &p);
+        persistent_start(r, &p, tag);
+        persistent_finish(r, &p);
     }
-    end(r, &p);
+    persistent_end(r, &p);
 }
 
 START_TEST(making_fails_on_one_rank)
@@ -387,11 +328,11 @@ static void made_with_odd_buffers(rank_t *r)
     const call_spec_t *spec = r->job->arg;
     persistent_t p;
 
-    make(r, &p, spec);
-    must(r, !is_frozen(&p), "frozen");
-    start(r, &p, 1);
-    finish(r, &p);
-    end(r, &p);
+    persistent_make(r, &p, spec);
+    must(r, !persistent_is_prepared(&p), "frozen");
+    persistent_start(r, &p, 1);
+    persistent_finish(r, &p);
+    persistent_end(r, &p);
 }
 
 START_TEST(buffers_that_are_not_prepared)
@@ -420,13 +361,13 @@ static void in_mapped_memory(rank_t *r)
     persistent_t p;
 
     spec.recv = PLACE_MAPPED;
-    make(r, &p, &spec);
-    must(r, is_frozen(&p) == *shared, "%sfrozen", *shared ? "not " : "");
+    persistent_make(r, &p, &spec);
+    must(r, persistent_is_prepared(&p) == *shared, "%sfrozen", *shared ? "not " : "");
     for (uint64_t tag = 1; tag <= 6; tag++) {
-        start(r, &p, tag);
-        finish(r, &p);
+        persistent_start(r, &p, tag);
+        persistent_finish(r, &p);
     }
-    end(r, &p);
+    persistent_end(r, &p);
 }
 
 /* Loop variable: the ranks have a directory for sockets, and none fails to open what it gets. */
@@ -463,19 +404,19 @@ static void many_requests(rank_t *r)
         if (k == 1) { /* the communicator has its own memory by then */
             before = dma_arena_used(r->proc->arena);
         }
-        make(r, &all[k], &spec);
-        must(r, is_frozen(&all[k]), "request %d is not the engine's", k);
+        persistent_make(r, &all[k], &spec);
+        must(r, persistent_is_prepared(&all[k]), "request %d is not the engine's", k);
     }
     after = dma_arena_used(r->proc->arena);
     must(r, after - before < (REQUESTS - 1) * 100000, "%zu bytes for each request", (after - before) / (REQUESTS - 1));
     for (int k = 0; k < REQUESTS; k++) {
-        start(r, &all[k], (uint64_t)(k + 1));
+        persistent_start(r, &all[k], (uint64_t)(k + 1));
     }
     for (int k = REQUESTS; k-- > 0;) {
-        finish(r, &all[k]);
+        persistent_finish(r, &all[k]);
     }
     for (int k = 0; k < REQUESTS; k++) {
-        end(r, &all[k]);
+        persistent_end(r, &all[k]);
     }
 }
 
@@ -509,17 +450,18 @@ static void asked_for_partitions(rank_t *r)
                                  .block = asked == 2 ? many : 4096,
                                  .unit = {{0, 4096, 0, 1}}};
         p[i].call->call.parts = &parts[i];
-        must(r, dma_channel_create(r->comms[0], &p[i].call->call, ended, &p[i], &p[i].channel) == DMA_OK, "channel");
+        must(r, dma_channel_create(r->comms[0], &p[i].call->call, persistent_ended, &p[i], &p[i].channel) == DMA_OK,
+             "channel");
         atomic_fetch_add(&with_partitions, parts[i].served);
         if (!parts[i].served) { /* an ordinary call */
             for (uint64_t tag = 1; tag < 4; tag++) {
-                start(r, &p[i], tag);
-                finish(r, &p[i]);
+                persistent_start(r, &p[i], tag);
+                persistent_finish(r, &p[i]);
             }
         }
     }
     for (int i = 0; i < asked; i++) {
-        end(r, &p[i]);
+        persistent_end(r, &p[i]);
     }
     must(r, r->proc->armed == 0, "%d are armed behind the last", r->proc->armed);
 }

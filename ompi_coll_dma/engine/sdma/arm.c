@@ -155,21 +155,22 @@ static _Atomic uint32_t *trigger_of(const dma_sdma_binding_t *b, uint32_t epoch)
 
 bool dma_sdma_is_armed(const dma_sdma_binding_t *b, uint32_t epoch, uint32_t prog)
 {
-    return epoch && b->armed[epoch % 2] == epoch && (b->armed_queues[prog] || b->parts);
+    return b->armed[epoch % 2] == dma_sdma_known(epoch) && (b->armed_queues[prog] || b->parts);
 }
 
 bool dma_sdma_run_waits(const dma_sdma_binding_t *b, uint32_t epoch)
 {
-    return epoch && b->armed[epoch % 2] == epoch && !dma_trigger_released(trigger_of(b, epoch), epoch);
+    return b->armed[epoch % 2] == dma_sdma_known(epoch) && !dma_trigger_released(trigger_of(b, epoch), epoch);
 }
 
 /* Revokes the armed programs of an even or of an odd epoch, unless they have been let go. Only stores: the engines continue and
  * skip by themselves. */
 static bool revoke(dma_sdma_binding_t *b, uint32_t parity)
 {
-    uint32_t epoch = b->armed[parity];
+    uint64_t known = b->armed[parity];
+    uint32_t epoch = (uint32_t)known;
 
-    if (!epoch || !dma_trigger_claim(trigger_of(b, epoch), epoch)) {
+    if (!known || !dma_trigger_claim(trigger_of(b, epoch), epoch)) {
         return false;
     }
     for (int i = 1; i <= b->nranks; i++) {
@@ -266,7 +267,8 @@ static void publish(dma_sdma_binding_t *b, const dma_run_t *run)
     /* The exit handler must know the binding before an engine can wait. */
     atomic_store_explicit(&b->window, run->window, memory_order_relaxed);
     dma_trigger_prepare(trigger_of(b, run->epoch), run->epoch);
-    atomic_store_explicit(&b->armed[parity], run->epoch, memory_order_release); /* behind what revokes it */
+    atomic_store_explicit(&b->armed[parity], dma_sdma_known(run->epoch),
+                          memory_order_release); /* behind what revokes it */
     exit_list_add(b);
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         dma_queue_t *queue = b->armed_queues[i];
@@ -341,13 +343,14 @@ void dma_sdma_disarm(dma_gpu_binding_t *handle)
     unsigned revoked = 0;
 
     for (uint32_t parity = 0; parity < 2 && dma_queues_is_owner(&b->unit->queues); parity++) {
-        uint32_t epoch = b->armed[parity];
+        uint64_t known = b->armed[parity];
 
         if (revoke(b, parity)) {
+            bool present = known == dma_sdma_known(b->epoch);
+
             revoked++;
-            b->armed[parity] =
-                epoch == b->epoch ? epoch : 0; /* of the present run the lines are known that will not come */
-            b->revoked = epoch == b->epoch ? epoch : b->revoked;
+            b->armed[parity] = present ? known : 0; /* of the present run the lines are known that will not come */
+            b->revoked = present ? known : b->revoked;
         }
     }
     if (!revoked) {

@@ -295,7 +295,7 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     dma_pause_t pause = {0};
     bool quiet;
 
-    if (b->parts && b->epoch && !dma_sdma_is_quiet(b)) {
+    if (b->parts && !dma_sdma_is_quiet(b)) {
         dma_sdma_parts_settle(b, until);
     }
     while (!dma_sdma_is_quiet(b) && dma_now() < until) {
@@ -382,8 +382,8 @@ static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, u
 static void set_run(dma_sdma_binding_t *b, const dma_run_t *run)
 {
     atomic_store_explicit(&b->window, run->window, memory_order_relaxed);
-    atomic_store_explicit(&b->progs, run->plan->nprogs, memory_order_relaxed);
-    atomic_store_explicit(&b->epoch, run->epoch, memory_order_release); /* behind what is read with it */
+    atomic_store_explicit(&b->progs, run->plan->nprogs, memory_order_release); /* behind the window */
+    atomic_store_explicit(&b->epoch, run->epoch, memory_order_release);        /* behind what is read with it */
 }
 
 static dma_status_t sdma_start(dma_run_t *run)

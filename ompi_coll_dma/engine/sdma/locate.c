@@ -55,7 +55,7 @@ static uint32_t features_of(const dma_sdma_unit_t *unit)
                  {DMA_GEN_BROADCAST, DMA_GPU_BCST_PACKETS},
                  {DMA_GEN_COND, DMA_GPU_PRELAUNCH},
                  {DMA_GEN_RECT, DMA_GPU_SHAPES}};
-    uint32_t features = 0;
+    uint32_t features = DMA_GPU_EPOCH_WORDS;
 
     for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
         features |= unit->gen->has & table[i].has ? table[i].feature : 0;

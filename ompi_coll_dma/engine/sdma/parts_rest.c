@@ -86,8 +86,7 @@ void dma_sdma_parts_settle(dma_sdma_binding_t *b, double until)
         }
     }
     if (settled) {
-        b->epoch = 0; /* its lines have not been written and will not be */
-        b->progs = 0;
+        b->progs = 0; /* its lines have not been written and will not be */
     }
 }
 

@@ -66,9 +66,9 @@ typedef struct dma_sdma_binding {
     dma_lower_t *at;      /* by program: how far it is lowered */
     dma_shaped_t *shaped; /* by program */
     const dma_run_t *run; /* the run that is being lowered; NULL: none */
-    /* Of the last run, for watch.c, which reads them in any thread: `epoch` is stored last. */
+    /* Of the last run, for watch.c, which reads them in any thread: they are stored in reverse order. */
     _Atomic uint32_t epoch;
-    _Atomic uint32_t progs; /* its queue programs are 1 to progs - 1 */
+    _Atomic uint32_t progs; /* its queue programs are 1 to progs - 1; 0: there was no run */
     const struct dma_window *_Atomic window;
     _Atomic uint32_t
         ended; /* the last epoch of which all lines were seen. A fence that comes twice may hide them later */
@@ -76,15 +76,16 @@ typedef struct dma_sdma_binding {
     uint64_t trigger;           /* the device's address of our trigger line; 0: arming is disabled */
     dma_queue_t **armed_queues; /* by program: the exclusive queue on which it is armed, or NULL */
     uint64_t armed_packets;     /* behind the packets that wait, of all armed programs of a run */
-    _Atomic uint32_t armed[2];  /* by epoch % 2: the last epoch that was armed and not revoked; 0: none */
-    _Atomic uint32_t revoked;   /* the epoch of a run that had started and was revoked; 0: none */
-    _Atomic uint32_t own_prog;  /* of armed runs: the program of the own block, which is not armed; 0: none */
-    bool in_exit_list;          /* the exit handler knows this binding */
-    dma_sdma_parts_t *parts;    /* of runs with partitions; NULL: there was none */
-    dma_stamps_t *stamps;       /* by program; NULL: none */
-    uint64_t stamps_addr;       /* on the device */
-    bool stalled;               /* at the last disarm, a queue had not skipped the revoked programs in time */
-    bool left;                  /* arming was given up, and a queue that seemed to have work was left */
+    _Atomic uint64_t
+        armed[2];             /* by epoch % 2: the last epoch that was armed and not revoked: dma_sdma_known; 0: none */
+    _Atomic uint64_t revoked; /* the epoch of a run that had started and was revoked: dma_sdma_known; 0: none */
+    _Atomic uint32_t own_prog; /* of armed runs: the program of the own block, which is not armed; 0: none */
+    bool in_exit_list;         /* the exit handler knows this binding */
+    dma_sdma_parts_t *parts;   /* of runs with partitions; NULL: there was none */
+    dma_stamps_t *stamps;      /* by program; NULL: none */
+    uint64_t stamps_addr;      /* on the device */
+    bool stalled;              /* at the last disarm, a queue had not skipped the revoked programs in time */
+    bool left;                 /* arming was given up, and a queue that seemed to have work was left */
     struct dma_sdma_binding *next_armed;
 
     struct dma_sdma_binding *next; /* of the unit */
@@ -92,6 +93,12 @@ typedef struct dma_sdma_binding {
     uint32_t watched_epoch;
     double watched_at; /* and when that was seen; 0: no run is watched */
 } dma_sdma_binding_t;
+
+/* An epoch where 0 says that there is none: after 2^32 starts, 0 is an epoch. */
+static inline uint64_t dma_sdma_known(uint32_t epoch)
+{
+    return UINT64_C(1) << 32 | epoch;
+}
 
 static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
 {

@@ -37,7 +37,7 @@ bool dma_sdma_is_quiet(const dma_sdma_binding_t *b)
         return true;
     }
     for (uint32_t i = 1; i < b->progs; i++) {
-        bool skipped = b->revoked == b->epoch && dma_sdma_is_armed(b, b->epoch, i);
+        bool skipped = b->revoked == dma_sdma_known(b->epoch) && dma_sdma_is_armed(b, b->epoch, i);
 
         if (!skipped && !has_reached(b, i)) {
             return false;
@@ -62,7 +62,7 @@ static bool awaits_parts(const dma_sdma_binding_t *b)
 /* Is there a run whose end depends on nobody but the engine? */
 static bool is_running(const dma_sdma_binding_t *b)
 {
-    return b->epoch && !dma_sdma_run_waits(b, b->epoch) && !awaits_parts(b) && !dma_sdma_is_quiet(b);
+    return b->progs && !dma_sdma_run_waits(b, b->epoch) && !awaits_parts(b) && !dma_sdma_is_quiet(b);
 }
 
 /* May programs of the last run touch memory of ours? Those that wait do not, except that is_busy knows the words that they read.
@@ -104,8 +104,8 @@ bool dma_sdma_busy(void *arg, uint64_t address)
 
     pthread_mutex_lock(&unit->bindings_lock);
     for (const dma_sdma_binding_t *b = unit->bindings; b && !busy; b = b->next) {
-        /* acquire: the window of that epoch */
-        busy = atomic_load_explicit(&b->epoch, memory_order_acquire) && may_touch(b);
+        /* acquire: the window of that run */
+        busy = atomic_load_explicit(&b->progs, memory_order_acquire) && may_touch(b);
     }
     pthread_mutex_unlock(&unit->bindings_lock);
     return busy;
@@ -149,7 +149,7 @@ static uint64_t queue_position(const dma_queue_t *queue)
 static dma_status_t check_armed_queue(const dma_sdma_binding_t *b, uint32_t prog, double seconds, uint64_t *moved)
 {
     dma_queue_t *queue = b->armed_queues[prog];
-    bool waits = b->epoch && dma_sdma_is_armed(b, b->epoch, prog) && has_reached(b, prog);
+    bool waits = dma_sdma_is_armed(b, b->epoch, prog) && has_reached(b, prog);
     dma_status_t status = dma_queue_check(queue, waits ? HUGE_VAL : seconds, b->unit->counters);
 
     *moved += queue_position(queue);
