@@ -85,6 +85,24 @@ static enum emu_kernel_state run(struct emu_aql *queue, const void *packet, int 
     }
 }
 
+/* May the packet at this index run? A packet is complete when its first word is stored. Behind the doorbell, where nobody need have
+ * made the packets invalid, 0 is no packet. */
+static bool is_due(struct emu_aql *queue, const char *packet, uint64_t index)
+{
+    uint64_t doorbell = __atomic_load_n(queue->doorbell, __ATOMIC_ACQUIRE);
+    uint32_t word = __atomic_load_n((const uint32_t *)packet, __ATOMIC_ACQUIRE);
+    bool rung = (int64_t)(doorbell - index) >= 0;
+    if (doorbell != queue->rung) {
+        queue->rung = doorbell;
+        queue->woken = true;
+    }
+    if ((word & 0xff) == HSA_PACKET_TYPE_INVALID || (!rung && word == 0)) {
+        queue->woken = queue->woken && rung;
+        return false;
+    }
+    return rung || queue->woken;
+}
+
 enum emu_aql_state emu_aql_step(struct emu_aql *queue, int packets)
 {
     enum emu_aql_state state = EMU_AQL_IDLE;
@@ -92,10 +110,9 @@ enum emu_aql_state emu_aql_step(struct emu_aql *queue, int packets)
         uint64_t index = *queue->read;
         char *packet = queue->ring + index % queue->packets * PACKET;
         uint16_t *header = (uint16_t *)packet;
-        int type = __atomic_load_n(header, __ATOMIC_ACQUIRE) & 0xff;
-        if ((int64_t)(__atomic_load_n(queue->doorbell, __ATOMIC_ACQUIRE) - index) < 0 ||
-            type == HSA_PACKET_TYPE_INVALID)
+        if (!is_due(queue, packet, index))
             return state;
+        int type = __atomic_load_n(header, __ATOMIC_ACQUIRE) & 0xff;
         if (!queue->began)
             queue->began = emu_clock_ns();
         enum emu_kernel_state done = run(queue, packet, type);

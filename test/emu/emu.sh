@@ -171,6 +171,7 @@ ok 'HIP programs run above a newer ROCr' env EMU_ROCR_MINOR=31 "$root/with-build
 ok 'nothing wrong, nothing said' clean --gpus 2 "$bin/rules" nothing-wrong
 ok 'a forked child has no node' clean --gpus 2 "$bin/rules" forked
 ok 'events' clean --gpus 2 "$bin/rules" events
+ok 'doorbells of a compute queue in any order' clean --gpus 2 "$bin/rules" rung-in-any-order
 ok 'registers of compute units' clean --gpus 2 "$bin/rules" registers
 ok 'queues that stand still' clean --gpus 2 "$bin/rules" stopped
 ok 'statistics on demand' clean --gpus 2 "$bin/rules" statistics

@@ -132,6 +132,7 @@ static bool take_pages(struct emu_queue *queue, const struct emu_queue_wish *wis
             .packets = wish->bytes / AQL_PACKET,
             .read = queue->read,
             .doorbell = queue->doorbell,
+            .rung = UINT64_MAX,
         };
         return true;
     }

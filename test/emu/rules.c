@@ -261,6 +261,34 @@ static void compute(const hsa_kernel_dispatch_packet_t *packet)
     RAW_CHECK(hsaKmtDestroyQueue(resource.QueueId));
 }
 
+static bool has_run(const uint64_t *read, uint64_t packets)
+{
+    for (int i = 0; i < 5000 && __atomic_load_n(read, __ATOMIC_ACQUIRE) != packets; i++)
+        usleep(1000);
+    return __atomic_load_n(read, __ATOMIC_ACQUIRE) == packets;
+}
+
+/* Two producers: the doorbell of packet 1 is overwritten by that of packet 0 before anyone has looked at it. Nothing runs before
+ * anyone has rung. */
+static void rung_in_any_order(void)
+{
+    hsa_barrier_and_packet_t *ring = raw_allocate(0, RAW_RING, 1);
+    uint64_t *read = raw_allocate(0, PAGE, 1);
+    HsaQueueResource resource = {.Queue_read_ptr_aql = read};
+    for (size_t i = 0; i < RAW_RING / sizeof *ring; i++)
+        ring[i].header = i < 2 ? HSA_PACKET_TYPE_BARRIER_AND : HSA_PACKET_TYPE_INVALID;
+    RAW_CHECK(
+        hsaKmtCreateQueue(1, HSA_QUEUE_COMPUTE_AQL, 100, HSA_QUEUE_PRIORITY_NORMAL, ring, RAW_RING, NULL, &resource));
+    usleep(100000);
+    EXPECT(has_run(read, 0));
+    __atomic_store_n(resource.Queue_DoorBell_aql, 0, __ATOMIC_RELEASE);
+    EXPECT(has_run(read, 2));
+    __atomic_store_n(&ring[2].header, HSA_PACKET_TYPE_BARRIER_AND, __ATOMIC_RELEASE);
+    __atomic_store_n(resource.Queue_DoorBell_aql, 2, __ATOMIC_RELEASE);
+    EXPECT(has_run(read, 3));
+    RAW_CHECK(hsaKmtDestroyQueue(resource.QueueId));
+}
+
 static void bad_aql_packet(void)
 {
     compute(&(hsa_kernel_dispatch_packet_t){.header = HSA_PACKET_TYPE_AGENT_DISPATCH});
@@ -528,6 +556,7 @@ static const struct {
     {"bad-packet", bad_packet, 0},
     {"bad-aql-packet", bad_aql_packet, 0},
     {"unknown-kernel", unknown_kernel, 0},
+    {"rung-in-any-order", rung_in_any_order, 0},
     {"leak", leak, 0},
     {"destroy-in-poll", destroy_in_poll, 0},
     {"fault-event", fault_event, 0},
