@@ -3,7 +3,7 @@
 
 #include "device/device.h"
 
-void persistent_ended(void *arg, dma_status_t status)
+static void ended(void *arg, dma_status_t status)
 {
     persistent_t *p = arg;
 
@@ -11,13 +11,18 @@ void persistent_ended(void *arg, dma_status_t status)
     atomic_fetch_add(&p->ended, 1);
 }
 
-void persistent_make(rank_t *r, persistent_t *p, const call_spec_t *spec)
+void persistent_make_of(rank_t *r, persistent_t *p, call_t *call)
 {
     dma_status_t status;
 
-    *p = (persistent_t){.call = call_make(r, spec)};
-    status = dma_channel_create(r->comms[0], &p->call->call, persistent_ended, p, &p->channel);
+    *p = (persistent_t){.call = call};
+    status = dma_channel_create(r->comms[0], &p->call->call, ended, p, &p->channel);
     must(r, status == DMA_OK, "%s: %s", dma_status_name(status), dma_comm_reason(r->comms[0]));
+}
+
+void persistent_make(rank_t *r, persistent_t *p, const call_spec_t *spec)
+{
+    persistent_make_of(r, p, call_make(r, spec));
 }
 
 void persistent_start(rank_t *r, persistent_t *p, uint64_t tag)

@@ -14,8 +14,8 @@ typedef struct persistent {
 } persistent_t;
 
 void persistent_make(rank_t *r, persistent_t *p, const call_spec_t *spec);
-/* What the channel calls at the end of a start; `arg` is a persistent_t. */
-void persistent_ended(void *arg, dma_status_t status);
+/* Of a call that exists. */
+void persistent_make_of(rank_t *r, persistent_t *p, call_t *call);
 void persistent_start(rank_t *r, persistent_t *p, uint64_t tag);
 /* Waits for the starts, and checks the data of the last one. */
 void persistent_finish(rank_t *r, persistent_t *p);

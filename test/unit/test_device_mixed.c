@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "libengine_call.h"
+#include "libpersistent.h"
 #include "libunit.h"
 
 #define KIB UINT64_C(1024)
@@ -219,28 +219,17 @@ START_TEST(joining_ends)
 }
 END_TEST
 
-static void note_ended(void *arg, dma_status_t status)
-{
-    *(bool *)arg = status == DMA_OK;
-}
-
 /* Starts of a persistent call, with the tags from `tag` on. */
 static void start_often(rank_t *r, call_t *c, uint64_t tag, int starts)
 {
-    dma_channel_t *channel;
-    bool done = false;
+    persistent_t p;
 
-    must(r, dma_channel_create(r->comms[0], &c->call, note_ended, &done, &channel) == DMA_OK, "channel");
+    persistent_make_of(r, &p, c);
     for (int i = 0; i < starts; i++) {
-        call_fill(r, c, tag + (uint64_t)i);
-        done = false;
-        must(r, dma_channel_start(channel, NULL) == DMA_OK, "start");
-        while (!done) {
-            threads_host.progress();
-        }
-        call_verify(r, c);
+        persistent_start(r, &p, tag + (uint64_t)i);
+        persistent_finish(r, &p);
     }
-    dma_channel_destroy(channel);
+    dma_channel_destroy(p.channel);
 }
 
 /* Rank 0 has no runtime. Its persistent calls in host memory join as others do. */

@@ -442,16 +442,16 @@ static void asked_for_partitions(rank_t *r)
     persistent_t p[4];
 
     for (int i = 0; i < asked; i++) {
-        p[i] = (persistent_t){.call = call_make(r, &spec)};
+        call_t *call = call_make(r, &spec);
+
         parts[i] = (dma_parts_t){.magic = DMA_PARTS_MAGIC,
                                  .units = 1,
                                  .sparts = 1,
                                  .rparts = asked == 2 ? many : 1,
                                  .block = asked == 2 ? many : 4096,
                                  .unit = {{0, 4096, 0, 1}}};
-        p[i].call->call.parts = &parts[i];
-        must(r, dma_channel_create(r->comms[0], &p[i].call->call, persistent_ended, &p[i], &p[i].channel) == DMA_OK,
-             "channel");
+        call->call.parts = &parts[i];
+        persistent_make_of(r, &p[i], call);
         atomic_fetch_add(&with_partitions, parts[i].served);
         if (!parts[i].served) { /* an ordinary call */
             for (uint64_t tag = 1; tag < 4; tag++) {
