@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -151,6 +152,43 @@ START_TEST(nobody_waits_for_ever)
 }
 END_TEST
 
+/* Units are opened where others with a fault were a moment ago. The watchdogs of those faults may begin only then. They do not take
+ * the new units for theirs, and read nothing of what is freed. */
+START_TEST(next_unit_at_the_same_address)
+{
+    enum { UNITS = 100 };
+    int status = 0;
+    pid_t child = fork();
+
+    if (child == 0) {
+        static gpu_t *units[UNITS];
+
+        for (unsigned i = 0; i < 2 * UNITS; i++) {
+            gpu_t **a = &units[i / 2];
+
+            if (i % 2) {
+                fault_of(i / 2, 0x1000, 1);
+                dma_fault_told(&(*a)->fault);
+                dma_fault_unwatch(&(*a)->fault);
+                free(*a);
+            }
+            *a = calloc(1, sizeof(**a)); /* often where the one was that is freed */
+            (*a)->works = i % 2 == 0;
+            watch(*a, i / 2, 1);
+        }
+        sleep(3);
+        for (int i = 0; i < UNITS; i++) {
+            dma_fault_unwatch(&units[i]->fault);
+            free(units[i]);
+        }
+        _exit(0);
+    }
+    ck_assert_int_gt(child, 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("sdma_fault");
@@ -159,5 +197,6 @@ int main(void)
     unit_test(s, reset_of_an_engine, 20);
     unit_loop(s, no_events, 0, 2, 20);
     unit_test(s, nobody_waits_for_ever, 200);
+    unit_test(s, next_unit_at_the_same_address, 60);
     return unit_main(s);
 }

@@ -15,30 +15,32 @@ static struct {
     pthread_mutex_t lock; /* guards all members, and those of the faults in the list */
     pthread_cond_t changed;
     dma_fault_t *list;
+    uintptr_t last;          /* the number of the last fault that was put into the list */
     bool registered, failed; /* the handler */
 } watched = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static bool is_watched(const dma_fault_t *fault)
+/* With the lock. A number is never used again, but an address is: a unit that is opened later may be where this one was. */
+static const dma_fault_t *find_watched(uintptr_t number)
 {
     const dma_fault_t *f = watched.list;
 
-    while (f && f != fault) {
+    while (f && f->number != number) {
         f = f->next;
     }
     return f;
 }
 
 /* Ends the process, unless somebody is told in time. */
-static void *watchdog(void *arg)
+static void *watchdog(void *number)
 {
-    dma_fault_t *fault = arg;
-    double until;
+    const dma_fault_t *fault;
+    double until = 0;
 
     pthread_mutex_lock(&watched.lock);
-    until = dma_now() + fault->seconds;
-    while (is_watched(fault) && !fault->told) {
+    while ((fault = find_watched((uintptr_t)number)) && !fault->told) {
         struct timespec turn;
 
+        until = until > 0 ? until : dma_now() + fault->seconds;
         if (dma_now() > until) {
             fprintf(stderr, "coll/dma: %s, and the application waits for something else than MPI\n", fault->text);
             abort();
@@ -51,7 +53,7 @@ static void *watchdog(void *arg)
     return NULL;
 }
 
-static bool start_watchdog(dma_fault_t *fault)
+static bool start_watchdog(const dma_fault_t *fault)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -61,7 +63,7 @@ static bool start_watchdog(dma_fault_t *fault)
         return false;
     }
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    started = !pthread_create(&thread, &attr, watchdog, fault);
+    started = !pthread_create(&thread, &attr, watchdog, (void *)fault->number);
     pthread_attr_destroy(&attr);
     return started;
 }
@@ -141,6 +143,7 @@ bool dma_fault_watch(dma_fault_t *fault, const dma_rocr_t *rocr, dma_rocr_handle
     pthread_mutex_lock(&watched.lock);
     registered = register_handler(rocr);
     if (registered) {
+        fault->number = ++watched.last;
         fault->next = watched.list;
         watched.list = fault;
     }

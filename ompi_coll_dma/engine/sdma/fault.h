@@ -30,6 +30,7 @@
 /* One GPU that is watched. The members belong to fault.c. */
 typedef struct dma_fault {
     struct dma_fault *next;
+    uintptr_t number; /* of all that were ever watched; 0: it was not */
     uint64_t agent;
     double seconds;
     bool (*busy)(void *arg, uint64_t address);
