@@ -30,7 +30,7 @@ typedef struct dma_stream_unit {
     dma_gpu_stream_t *streams[DMA_STREAMS];
     dma_budget_t *budget;
     uint64_t temp, temp_bytes; /* for exchanges; 0: not allocated yet */
-    bool writes;               /* write32 works on the streams */
+    _Atomic bool writes;       /* write32 works on the streams; enqueue.c reads it without the lock */
     dma_stream_clock_t clock;
     dma_stream_probe_t probe;
 } dma_stream_unit_t;
