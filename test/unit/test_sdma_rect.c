@@ -150,12 +150,14 @@ START_TEST(full_fields)
     ck_assert(d.dst_pitch == 1 << 19 && d.src_pitch == 1 << 18 && d.dst_slice == 1 << 28 && d.src_slice == 1 << 27);
     r = rect(3, 32 * KIB, 2, 16 * KIB, 16 * KIB, 16384);
     ck_assert_ptr_nonnull(dma_rect_unfit(gfx942(), &r, &e)); /* 2^29 elements from plane to plane */
-    r = rect(3, 16 * KIB, 2, 16 * KIB, 16 * KIB, 16384);
+    r = rect(3, 16 * KIB, 2, 16 * KIB, 8 * KIB + 1, 16384);
+    ck_assert_ptr_nonnull(dma_rect_unfit(gfx942(), &r, &e)); /* more than 128 MiB, which may hang an engine */
+    r = rect(3, 16 * KIB, 2, 16 * KIB, 8 * KIB, 16384);
     ck_assert_ptr_null(dma_rect_unfit(gfx942(), &r, &e));
     dma_packet_rect(p, &r, e);
     ck_assert_uint_eq(sdma_decode(p, DMA_PACKET_RECT_DWORDS, &d, &why), DMA_PACKET_RECT_DWORDS);
     ck_assert(d.element == 0 && d.dst == 0 && d.src == 0 && d.dst_x == 3 && d.src_x == 2);
-    ck_assert(d.width == 16384 && d.height == 16384 && d.dst_slice == 1 << 28);
+    ck_assert(d.width == 8192 && d.height == 16384 && d.dst_slice == 1 << 28);
 }
 END_TEST
 

@@ -3,14 +3,9 @@
 
 #include <stddef.h>
 
-#define MIB      (UINT64_C(1) << 20)
-#define COPY_30  (1024 * MIB - 64) /* the count has 30 bits; minus 64: whole cache lines */
-#define COPY_22  (4 * MIB - 32)    /* the count has 22 bits; minus 32: what all drivers subtract */
-#define SWAP_MAX UINT64_C(0x3fffff80)
+#define COPY_22 ((UINT64_C(4) << 20) - 32) /* the count has 22 bits; minus 32: what all drivers subtract */
 
-/* The limit of a swap is 32 bytes below the largest count of a copy, rounded down to whole cache lines. */
-_Static_assert(SWAP_MAX <= 0x3fffffe0 && SWAP_MAX % 64 == 0, "pieces of a swap stay aligned");
-_Static_assert(COPY_30 % 64 == 0 && COPY_22 % DMA_GEN_BROADCAST_MODULO == 0, "pieces of a copy stay aligned");
+_Static_assert(DMA_GEN_LARGEST % 64 == 0 && COPY_22 % DMA_GEN_BROADCAST_MODULO == 0, "pieces stay aligned");
 
 /* AMD's runtime does not trust POLL on all of gfx 9.0 but gfx90a (rocm-systems, "SW workaround for gfx90x SDMA poll"). */
 enum { GFX9, GFX90A, GFX942, MI308X, GFX950 };
@@ -18,24 +13,24 @@ enum { GFX9, GFX90A, GFX942, MI308X, GFX950 };
 static const dma_gen_t generations[] = {
     [GFX9] = {.name = "gfx9", .max_copy = COPY_22, .has = DMA_GEN_RECT | DMA_GEN_TIMESTAMP},
     [GFX90A] = {.name = "gfx90a",
-                .max_copy = COPY_30,
+                .max_copy = DMA_GEN_LARGEST,
                 .has = DMA_GEN_BROADCAST | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND | DMA_GEN_TIMESTAMP},
     [GFX942] = {.name = "gfx942",
-                .max_copy = COPY_30,
-                .max_swap = SWAP_MAX,
+                .max_copy = DMA_GEN_LARGEST,
+                .max_swap = DMA_GEN_LARGEST,
                 .swap_align = 64,
                 .has =
                     DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND | DMA_GEN_TIMESTAMP},
     [MI308X] = {.name = "gfx942 (MI308X)",
-                .max_copy = COPY_30,
-                .max_swap = SWAP_MAX,
+                .max_copy = DMA_GEN_LARGEST,
+                .max_swap = DMA_GEN_LARGEST,
                 .swap_align = 64,
                 .has =
                     DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND | DMA_GEN_TIMESTAMP,
                 .even_engines = true},
     [GFX950] = {.name = "gfx950",
-                .max_copy = COPY_30,
-                .max_swap = SWAP_MAX,
+                .max_copy = DMA_GEN_LARGEST,
+                .max_swap = DMA_GEN_LARGEST,
                 .swap_align = 64,
                 .has =
                     DMA_GEN_BROADCAST | DMA_GEN_SWAP | DMA_GEN_RECT | DMA_GEN_POLL | DMA_GEN_COND | DMA_GEN_TIMESTAMP},

@@ -21,6 +21,12 @@
 /* The two destinations of a broadcast must be equal modulo this. */
 #define DMA_GEN_BROADCAST_MODULO 32
 
+/* No packet moves more bytes. The fields of newer generations have room for more, but AMD's own work hangs engines of MI355X with
+ * copies of 256 MiB (rocm-systems, issue 9927). The same bytes in packets of 128 MiB work there, and as fast. Other generations
+ * are not known to hang. They have the same limit, because a packet of this size takes 3 ms on a link of MI300X, so that its
+ * fixed cost does not show. */
+#define DMA_GEN_LARGEST (UINT64_C(128) << 20)
+
 /* Packets that not every generation has. */
 typedef enum dma_gen_has {
     DMA_GEN_BROADCAST = 1 << 0,

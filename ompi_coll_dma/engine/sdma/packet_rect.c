@@ -60,6 +60,9 @@ const char *dma_rect_unfit(const dma_gen_t *gen, const dma_rect_t *r, uint32_t *
     if (r->row_bytes >> e > MAX_EXTENT || r->rows > MAX_EXTENT) {
         return "more than 16384 elements in a row, or rows";
     }
+    if (r->row_bytes * r->rows > DMA_GEN_LARGEST) {
+        return "more bytes than a packet moves";
+    }
     if (wider >> e > MAX_PITCH || wider >> e > MAX_SLICE / r->rows) {
         return "rows too far apart";
     }
