@@ -7,6 +7,9 @@
  *
  * The answer is exact in one direction only. Other memory may belong to the host too: large allocations, allocators that
  * use mmap, stacks of other threads. Where the kernel does not tell where heap and stack begin, nothing is plain.
+ *
+ * The end of the heap is read where the C library keeps it, and not by sbrk(0): UCX replaces sbrk by a function of its own,
+ * which is a system call each time. That function changes the C library's value, too.
  */
 #ifndef DMA_NODE_PLAIN_H
 #define DMA_NODE_PLAIN_H
@@ -28,6 +31,14 @@ dma_plain_t dma_plain_read(void);
 /* Mappings are further away from where the heap begins, and most addresses that are not plain are theirs. */
 #define DMA_PLAIN_HEAP_BYTES ((uint64_t)1 << 40)
 
+/* glibc exports it. Other C libraries lack it. */
+extern void *__curbrk __attribute__((weak));
+
+static inline uintptr_t dma_plain_heap_end(void)
+{
+    return (uintptr_t)(&__curbrk ? __curbrk : sbrk(0));
+}
+
 static inline bool dma_plain_holds(const dma_plain_t *plain, const void *address)
 {
     char local; /* the stack of the calling thread is in use from here on */
@@ -36,7 +47,7 @@ static inline bool dma_plain_holds(const dma_plain_t *plain, const void *address
     if (at - used < plain->stack_end - used && plain->stack_end - used < DMA_PLAIN_STACK_BYTES) {
         return true;
     }
-    return plain->heap_begin && at - plain->heap_begin < DMA_PLAIN_HEAP_BYTES && at < (uintptr_t)sbrk(0);
+    return plain->heap_begin && at - plain->heap_begin < DMA_PLAIN_HEAP_BYTES && at < dma_plain_heap_end();
 }
 
 #endif

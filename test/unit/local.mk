@@ -67,6 +67,7 @@ unit_tests += \
 	test/unit/test_params \
 	test/unit/test_path \
 	test/unit/test_pause \
+	test/unit/test_plain \
 	test/unit/test_plans \
 	test/unit/test_reach \
 	test/unit/test_reasons \
