@@ -8,11 +8,14 @@
 #include "parted.h"
 #include "queue.h"
 
-/* The thread yields its core after each turn. After PATIENCE turns without progress it sleeps instead. */
+/* The thread yields its core after each turn. After PATIENCE turns without progress it sleeps instead. If it only looks for starts,
+ * each sleep is longer than the one before by one part of NAP_PARTS, up to WATCH_NS: so a start is found late by no more than such a
+ * part of the time in which nothing has happened. */
 enum {
     PATIENCE = 2000,
     WATCH_TURNS = 100,
     NAP_NS = 50 * 1000,
+    NAP_PARTS = 64,
     LOOK_AT_STREAM_NS = 100 * 1000 * 1000,
     WATCH_NS = 5 * 1000 * 1000
 };
@@ -25,8 +28,8 @@ static struct {
     MPIX_Queue queues;
     long unfinished; /* operations of all queues */
     int watched;     /* queues with starts that their streams make */
-} agent = {
-    PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, false, false, false, NULL, 0, 0};
+    bool asleep;     /* atomic: the thread waits for `work`, or looks for the last time before it does */
+} agent = {.lock = PTHREAD_MUTEX_INITIALIZER, .work = PTHREAD_COND_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
 /* ---- one queue ---- */
 
@@ -222,49 +225,78 @@ static void set_deadline(struct timespec *deadline, long ns)
     deadline->tv_nsec %= 1000000000;
 }
 
-/* Nothing is left to do, except perhaps to watch. */
-static void rest(void)
+static mpix_need_t need(void)
+{
+    return agent.unfinished > 0 || agent.ending ? MPIX_NEEDS_TURNS : mpix_parted_need();
+}
+
+/* Nothing is left to do, except perhaps to watch, and to look for starts in `ns` if that is not 0. True: somebody has woken the
+ * thread. Whoever stores what need() looks at sees `asleep`, or need() sees what they have stored. */
+static bool rest(long ns)
 {
     struct timespec deadline;
+    bool woken = true;
 
-    if (agent.watched == 0) {
+    if (agent.watched > 0) {
+        pthread_mutex_unlock(&agent.lock);
+        mpix_in_stream_watch();
+        ns = ns > 0 ? ns : WATCH_NS;
+        pthread_mutex_lock(&agent.lock);
+    }
+    __atomic_store_n(&agent.asleep, true, __ATOMIC_SEQ_CST);
+    if (need() == MPIX_NEEDS_TURNS) {
+        /* not yet */
+    } else if (ns == 0) {
         pthread_cond_wait(&agent.work, &agent.lock);
-        return;
+    } else {
+        set_deadline(&deadline, ns);
+        woken = pthread_cond_timedwait(&agent.work, &agent.lock, &deadline) != ETIMEDOUT;
     }
+    __atomic_store_n(&agent.asleep, false, __ATOMIC_RELAXED);
+    return woken;
+}
+
+/* The caller holds the lock, which is released in between. */
+static void pause_busy(unsigned idle)
+{
+    bool watched = agent.watched > 0 && idle % WATCH_TURNS == WATCH_TURNS - 1;
+
     pthread_mutex_unlock(&agent.lock);
-    mpix_in_stream_watch();
-    set_deadline(&deadline, WATCH_NS);
-    pthread_mutex_lock(&agent.lock);
-    if (agent.unfinished == 0 && !agent.ending) {
-        (void)pthread_cond_timedwait(&agent.work, &agent.lock, &deadline);
+    if (watched) {
+        mpix_in_stream_watch();
     }
+    if (idle < PATIENCE) {
+        sched_yield();
+    } else {
+        nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+    }
+    pthread_mutex_lock(&agent.lock);
 }
 
 static void *thread_main(void *unused)
 {
-    int idle = 0;
-    bool watched;
+    long nap = NAP_NS;
+    unsigned idle = 0;
 
     (void)unused;
     pthread_mutex_lock(&agent.lock);
     while (!agent.ending) {
-        if (agent.unfinished == 0 && !mpix_parted_any()) {
+        mpix_need_t now = need();
+
+        if (now == MPIX_NEEDS_NOTHING) {
+            (void)rest(0);
             idle = 0;
-            rest();
             continue;
         }
         idle = turn(true) ? 0 : idle + 1;
-        watched = agent.watched > 0 && idle % WATCH_TURNS == WATCH_TURNS - 1;
-        pthread_mutex_unlock(&agent.lock);
-        if (watched) {
-            mpix_in_stream_watch();
-        }
-        if (idle < PATIENCE) {
-            sched_yield();
+        if (idle < PATIENCE || now == MPIX_NEEDS_TURNS) {
+            nap = NAP_NS;
+            pause_busy(idle);
+        } else if (rest(now == MPIX_NEEDS_LOOKS ? nap : 0)) {
+            idle = 0;
         } else {
-            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+            nap += nap < WATCH_NS ? nap / NAP_PARTS : 0;
         }
-        pthread_mutex_lock(&agent.lock);
     }
     pthread_mutex_unlock(&agent.lock);
     return NULL;
@@ -339,11 +371,13 @@ bool mpix_agent_has_thread(void)
     return agent.has_thread;
 }
 
-void mpix_agent_wake(void)
+void mpix_agent_notify(void)
 {
-    pthread_mutex_lock(&agent.lock);
-    pthread_cond_signal(&agent.work);
-    pthread_mutex_unlock(&agent.lock);
+    if (__atomic_load_n(&agent.asleep, __ATOMIC_SEQ_CST)) {
+        pthread_mutex_lock(&agent.lock);
+        pthread_cond_signal(&agent.work);
+        pthread_mutex_unlock(&agent.lock);
+    }
 }
 
 void mpix_agent_watch(bool more)

@@ -50,6 +50,7 @@ static int ask(const dma_parts_t *asked, MPI_Info info, mpix_parted_make_t make,
 static void use_engines(mpix_parted_t *parted, dma_parts_t *asked, MPI_Request request)
 {
     parted->engines = asked;
+    parted->silent = true;
     parted->nunits = 1;
     parted->requests[0] = request;
     parted->units[0] = (mpix_unit_t){.sends_end = parted->sparts, .recvs_end = parted->rparts};

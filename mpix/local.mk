@@ -14,6 +14,8 @@ libmpix_dma_la_SOURCES = \
 	mpix/parted.h \
 	mpix/parted_calls.c \
 	mpix/parted_init.c \
+	mpix/parted_map.c \
+	mpix/parted_round.c \
 	mpix/pinned.c \
 	mpix/pinned.h \
 	mpix/queue.c \

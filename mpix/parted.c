@@ -1,4 +1,4 @@
-/* Rounds of partitioned requests, and the list of requests; see parted.h. */
+/* The list of partitioned requests; see parted.h. */
 #include "parted.h"
 
 #include <pthread.h>
@@ -9,7 +9,7 @@
 #include "mapped.h"
 #include "queue.h"
 
-enum { MOST_TAGS = 32768 }; /* MPI_TAG_UB is not smaller */
+enum { MOST_TAGS = 32767, LAST_TAG = MOST_TAGS }; /* MPI_TAG_UB is not smaller */
 
 static struct {
     pthread_mutex_t lock;
@@ -27,33 +27,12 @@ static struct {
          .self = MPI_COMM_NULL,
          .freed_key = MPI_KEYVAL_INVALID};
 
-static void store(uint32_t *word, uint32_t value)
-{
-    __atomic_store_n(word, value, __ATOMIC_RELEASE);
-}
-
-static uint32_t load(const uint32_t *word)
-{
-    return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-}
-
-/* With the lock. */
-static mpix_parted_t *find(MPI_Request handle)
-{
-    mpix_parted_t *parted = all.first;
-
-    while (parted && (parted->handle != handle || parted->leaving || parted->freed)) {
-        parted = parted->next;
-    }
-    return parted;
-}
-
 mpix_parted_t *mpix_parted_lock(MPI_Request handle)
 {
     mpix_parted_t *parted;
 
     pthread_mutex_lock(&all.lock);
-    parted = find(handle);
+    parted = mpix_parted_of(handle);
     if (!parted) {
         pthread_mutex_unlock(&all.lock);
     }
@@ -74,9 +53,22 @@ mpix_parted_t *mpix_parted_lock_words(const uint32_t *ready, unsigned *bank)
     return NULL;
 }
 
+void mpix_parted_lock_all(void)
+{
+    pthread_mutex_lock(&all.lock);
+}
+
 void mpix_parted_unlock(void)
 {
     pthread_mutex_unlock(&all.lock);
+}
+
+void mpix_parted_expect(mpix_parted_t *parted)
+{
+    if (!__atomic_load_n(&parted->expected, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&parted->expected, true, __ATOMIC_SEQ_CST);
+        mpix_agent_notify();
+    }
 }
 
 void mpix_parted_settle(mpix_parted_t *parted)
@@ -86,178 +78,13 @@ void mpix_parted_settle(mpix_parted_t *parted)
     }
 }
 
-static void keep_error(mpix_parted_t *parted, int code)
+bool mpix_parted_gives_up(const mpix_parted_t *parted)
 {
-    int class = MPI_ERR_OTHER;
-
-    MPI_Error_class(code, &class);
-    pthread_mutex_lock(&all.lock);
-    parted->error = parted->error == MPI_SUCCESS ? class : parted->error;
-    pthread_mutex_unlock(&all.lock);
+    return parted->give_up || all.ending;
 }
 
-/* ---- a round ---- */
-
-/* Counts the units that carry data of each partition. */
-static void count_waits(mpix_parted_t *parted)
+void mpix_parted_set_finished(mpix_parted_t *parted)
 {
-    memset(parted->waits, 0, (size_t)parted->rparts * sizeof(*parted->waits));
-    memset(parted->failed, 0, (size_t)parted->rparts * sizeof(*parted->failed));
-    for (int i = 0; i < parted->nunits; i++) {
-        for (int p = parted->units[i].recvs; p < parted->units[i].recvs_end; p++) {
-            parted->waits[p]++;
-        }
-    }
-}
-
-static void begin_round(mpix_parted_t *parted, MPI_Message message)
-{
-    parted->message = message;
-    parted->left = parted->nunits;
-    for (int i = 0; i < parted->nunits; i++) {
-        parted->units[i].ready = parted->units[i].sends;
-        parted->units[i].started = false;
-    }
-    count_waits(parted);
-    pthread_mutex_lock(&all.lock);
-    parted->active = true;
-    pthread_mutex_unlock(&all.lock);
-}
-
-/* Stores the words that engines have not written, because they have failed or a word was lost. */
-static void complete_words(const mpix_parted_t *parted, bool failed)
-{
-    uint32_t *arrived = mpix_parted_arrived(parted, parted->round);
-
-    for (int i = 0; i < parted->ranks * parted->rparts; i++) {
-        uint32_t was = 0;
-
-        (void)__atomic_compare_exchange_n(&arrived[i], &was, failed ? MPIX_PARRIVED_FAILED : 1, false, __ATOMIC_RELEASE,
-                                          __ATOMIC_RELAXED);
-    }
-}
-
-/* The data are in the buffer before the words are stored. */
-static void complete_unit(mpix_parted_t *parted, int index, bool failed)
-{
-    uint32_t *arrived = mpix_parted_arrived(parted, parted->round);
-    const mpix_unit_t *unit = &parted->units[index];
-
-    parted->left--;
-    if (parted->engines) {
-        complete_words(parted, failed);
-        return;
-    }
-    for (int p = unit->recvs; p < unit->recvs_end; p++) {
-        parted->failed[p] |= failed;
-        if (--parted->waits[p] > 0) {
-            continue;
-        }
-        for (int source = 0; source < parted->ranks; source++) {
-            store(&arrived[(size_t)source * (size_t)parted->rparts + (size_t)p],
-                  parted->failed[p] ? MPIX_PARRIVED_FAILED : 1);
-        }
-    }
-}
-
-static bool is_ready(const mpix_parted_t *parted, mpix_unit_t *unit, bool give_up)
-{
-    const uint32_t *ready = mpix_parted_ready(parted, parted->round);
-
-    while (unit->ready < unit->sends_end && load(&ready[unit->ready]) != 0) {
-        unit->ready++;
-    }
-    return give_up || unit->ready == unit->sends_end;
-}
-
-/* Makes all partitions ready for engines, which poll the words. */
-static void make_all_ready(const mpix_parted_t *parted)
-{
-    uint32_t *ready = mpix_parted_ready(parted, parted->round);
-
-    for (int p = 0; p < parted->sparts; p++) {
-        store(&ready[p], DMA_PARTS_READY);
-    }
-}
-
-static bool start_units(mpix_parted_t *parted)
-{
-    bool moved = false, give_up;
-
-    pthread_mutex_lock(&all.lock);
-    give_up = parted->give_up || all.ending;
-    pthread_mutex_unlock(&all.lock);
-    if (give_up && parted->engines) {
-        make_all_ready(parted);
-    }
-    for (int i = 0; i < parted->nunits; i++) {
-        mpix_unit_t *unit = &parted->units[i];
-        int code;
-
-        if (unit->started || !(parted->engines || is_ready(parted, unit, give_up))) {
-            continue;
-        }
-        unit->started = moved = true;
-        code = MPI_Start(&parted->requests[i]);
-        if (code != MPI_SUCCESS) {
-            keep_error(parted, code);
-            complete_unit(parted, i, true);
-        }
-    }
-    return moved;
-}
-
-/* MPI_Testsome ignores requests that are not active. */
-static bool test_units(mpix_parted_t *parted)
-{
-    int count = 0, code = MPI_Testsome(parted->nunits, parted->requests, &count, parted->indices, parted->statuses);
-
-    if (code != MPI_SUCCESS && code != MPI_ERR_IN_STATUS) {
-        keep_error(parted, code);
-        return false;
-    }
-    for (int i = 0; i < count && count != MPI_UNDEFINED; i++) {
-        int error = code == MPI_ERR_IN_STATUS ? parted->statuses[i].MPI_ERROR : MPI_SUCCESS;
-
-        if (error == MPI_ERR_PENDING) {
-            continue;
-        }
-        if (error != MPI_SUCCESS) {
-            keep_error(parted, error);
-        }
-        complete_unit(parted, parted->indices[i], error != MPI_SUCCESS);
-    }
-    return count > 0 && count != MPI_UNDEFINED;
-}
-
-static void clear_bank(const mpix_parted_t *parted, unsigned round)
-{
-    uint32_t *ready = mpix_parted_ready(parted, round), *arrived;
-    const dma_parts_t *engines = parted->engines;
-
-    for (size_t i = 0; i < parted->bank_words; i++) {
-        store(&ready[i], 0);
-    }
-    arrived = engines ? engines->arrived + (round & 1) * engines->arrived_distance : NULL;
-    for (size_t i = 0; engines && i < engines->arrived_distance; i++) {
-        store(&arrived[i], 0);
-    }
-}
-
-static void end_round(mpix_parted_t *parted)
-{
-    int code;
-
-    clear_bank(parted, parted->round + 1);
-    pthread_mutex_lock(&all.lock);
-    parted->round++;
-    parted->active = parted->give_up = false;
-    parted->finishing = true;
-    pthread_mutex_unlock(&all.lock);
-    code = MPI_Mrecv(NULL, 0, MPI_BYTE, &parted->message, MPI_STATUS_IGNORE);
-    if (code != MPI_SUCCESS) {
-        keep_error(parted, code);
-    }
     pthread_mutex_lock(&all.lock);
     parted->finishing = false;
     pthread_cond_broadcast(&all.changed);
@@ -285,31 +112,12 @@ static bool take_starts(void)
         }
         pthread_mutex_unlock(&all.lock);
         if (parted) {
-            begin_round(parted, message);
+            mpix_parted_begin_round(parted, message);
         } else {
             (void)MPI_Mrecv(NULL, 0, MPI_BYTE, &message, MPI_STATUS_IGNORE);
         }
         moved = true;
     }
-}
-
-static bool advance(mpix_parted_t *parted, bool is_thread)
-{
-    bool moved;
-
-    if (!parted->active) {
-        return false;
-    }
-    if (is_thread) {
-        mpix_stream_enter(&parted->device);
-    }
-    moved = start_units(parted);
-    mpix_parted_copy_words(parted);
-    moved |= test_units(parted);
-    if (parted->left == 0) {
-        end_round(parted);
-    }
-    return moved;
 }
 
 /* With the lock. */
@@ -348,7 +156,7 @@ bool mpix_parted_turn(bool is_thread)
     first = all.first;
     pthread_mutex_unlock(&all.lock);
     for (mpix_parted_t *parted = first; parted; parted = parted->next) {
-        moved |= advance(parted, is_thread);
+        moved |= mpix_parted_advance(parted, is_thread);
     }
     pthread_mutex_lock(&all.lock);
     let_go();
@@ -357,14 +165,22 @@ bool mpix_parted_turn(bool is_thread)
     return moved;
 }
 
-bool mpix_parted_any(void)
+mpix_need_t mpix_parted_need(void)
 {
-    bool any;
+    mpix_need_t need = MPIX_NEEDS_NOTHING;
 
     pthread_mutex_lock(&all.lock);
-    any = all.count > 0;
+    for (const mpix_parted_t *parted = all.first; parted && need < MPIX_NEEDS_TURNS; parted = parted->next) {
+        mpix_need_t its =
+            parted->active || parted->give_up || parted->leaving || __atomic_load_n(&parted->expected, __ATOMIC_SEQ_CST)
+                ? MPIX_NEEDS_TURNS
+            : parted->silent ? MPIX_NEEDS_LOOKS
+                             : MPIX_NEEDS_NOTICE;
+
+        need = its > need ? its : need;
+    }
     pthread_mutex_unlock(&all.lock);
-    return any;
+    return need;
 }
 
 void mpix_parted_give_up(MPI_Request handle)
@@ -399,6 +215,24 @@ int mpix_parted_take_error(MPI_Request handle)
 
 /* ---- making and destroying requests ---- */
 
+/* With the lock. */
+static void unmap(mpix_parted_t *parted)
+{
+    if (parted->handle != MPI_REQUEST_NULL && mpix_parted_of(parted->handle) == parted) {
+        (void)mpix_parted_map(parted->handle, NULL);
+    }
+}
+
+/* With the lock. The caller must retire the request, and nobody else may: it is found no more. NULL is left alone. */
+static mpix_parted_t *claim(mpix_parted_t *parted)
+{
+    if (parted) {
+        parted->leaving = true;
+        unmap(parted);
+    }
+    return parted;
+}
+
 /* Called when MPI deletes the attribute of a handle's type, in any thread that calls MPI: in MPI_Request_free, or in the
  * progress that completes the last round. The number, unlike a pointer, is safe if the request was destroyed before. */
 static int note_freed(MPI_Datatype type, int key, void *number, void *unused)
@@ -410,14 +244,15 @@ static int note_freed(MPI_Datatype type, int key, void *number, void *unused)
     for (mpix_parted_t *parted = all.first; parted; parted = parted->next) {
         if (parted->number == (uintptr_t)number) {
             parted->freed = true;
+            unmap(parted);
         }
     }
     pthread_mutex_unlock(&all.lock);
     return MPI_SUCCESS;
 }
 
-/* Returns the next request that the program has freed. The caller must retire it. */
-static mpix_parted_t *take_freed(void)
+/* Claims the next request that the program has freed. */
+static mpix_parted_t *claim_freed(void)
 {
     mpix_parted_t *parted;
 
@@ -425,9 +260,17 @@ static mpix_parted_t *take_freed(void)
     for (parted = all.first; parted && (!parted->freed || parted->leaving || parted->handle == MPI_REQUEST_NULL);) {
         parted = parted->next;
     }
-    if (parted) {
-        parted->leaving = true;
-    }
+    claim(parted);
+    pthread_mutex_unlock(&all.lock);
+    return parted;
+}
+
+mpix_parted_t *mpix_parted_claim(MPI_Request handle)
+{
+    mpix_parted_t *parted;
+
+    pthread_mutex_lock(&all.lock);
+    parted = claim(mpix_parted_of(handle));
     pthread_mutex_unlock(&all.lock);
     return parted;
 }
@@ -446,17 +289,17 @@ int mpix_parted_begin(void)
         code = MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, note_freed, &all.freed_key, NULL);
     }
     pthread_mutex_unlock(&once);
-    while ((parted = take_freed())) {
+    while ((parted = claim_freed())) {
         mpix_parted_retire(parted);
     }
     return code;
 }
 
-/* Waits until the agent has taken the request out of the list. */
+/* Waits until the agent has taken the request, which the caller has claimed, out of the list. */
 static void leave_list(mpix_parted_t *parted)
 {
+    mpix_agent_notify();
     pthread_mutex_lock(&all.lock);
-    parted->leaving = true;
     while (!parted->gone) {
         if (mpix_agent_has_thread()) {
             pthread_cond_wait(&all.changed, &all.lock);
@@ -473,18 +316,9 @@ static void leave_list(mpix_parted_t *parted)
 
 void mpix_parted_retire(mpix_parted_t *parted)
 {
-    leave_list(parted);
-    mpix_parted_destroy(parted);
-}
-
-/* MPI has given a known handle to a new request, so the program has freed the former request. */
-static void retire_former(MPI_Request handle)
-{
-    mpix_parted_t *former = mpix_parted_lock(handle);
-
-    if (former) {
-        mpix_parted_unlock();
-        mpix_parted_retire(former);
+    if (parted) {
+        leave_list(parted);
+        mpix_parted_destroy(parted);
     }
 }
 
@@ -522,6 +356,18 @@ static int make_handle(mpix_parted_t *parted, MPI_Request *handle)
     return code;
 }
 
+/* From now on the request is found by its handle. */
+static bool name(mpix_parted_t *parted, MPI_Request handle)
+{
+    bool mapped;
+
+    pthread_mutex_lock(&all.lock);
+    mapped = mpix_parted_map(handle, parted);
+    parted->handle = mapped ? handle : MPI_REQUEST_NULL;
+    pthread_mutex_unlock(&all.lock);
+    return mapped;
+}
+
 int mpix_parted_add(mpix_parted_t *parted)
 {
     MPI_Request handle = MPI_REQUEST_NULL;
@@ -538,16 +384,25 @@ int mpix_parted_add(mpix_parted_t *parted)
     all.first = parted;
     all.count++;
     pthread_mutex_unlock(&all.lock);
-    mpix_agent_wake();
     code = make_handle(parted, &handle);
+    if (code == MPI_SUCCESS) {
+        /* MPI has given a known handle to a new request, so the program has freed the former request. */
+        mpix_parted_retire(mpix_parted_claim(handle));
+        code = name(parted, handle) ? MPI_SUCCESS : MPI_ERR_NO_MEM;
+    }
     if (code != MPI_SUCCESS) {
+        if (handle != MPI_REQUEST_NULL) {
+            MPI_Request_free(&handle);
+        }
+        pthread_mutex_lock(&all.lock);
+        claim(parted);
+        pthread_mutex_unlock(&all.lock);
         leave_list(parted);
         return code;
     }
-    retire_former(handle);
-    pthread_mutex_lock(&all.lock);
-    parted->handle = handle;
-    pthread_mutex_unlock(&all.lock);
+    if (parted->silent) {
+        mpix_agent_notify();
+    }
     return MPI_SUCCESS;
 }
 
@@ -576,10 +431,33 @@ void mpix_parted_destroy(mpix_parted_t *parted)
     free(parted);
 }
 
+/* The agent may not have seen starts that nobody has announced. Messages keep their order, so it has when this one has come. */
+static void take_all_starts(void)
+{
+    MPI_Request last;
+    int flag = 0;
+
+    if (MPI_Issend(NULL, 0, MPI_BYTE, 0, LAST_TAG, all.self, &last) != MPI_SUCCESS) {
+        return;
+    }
+    while (!flag) {
+        (void)take_starts();
+        if (MPI_Test(&last, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS) {
+            return;
+        }
+    }
+}
+
 /* Retires all requests. Rounds under way complete first: after mpix_parted_give_up_all they wait for no partition. */
 void mpix_parted_end(void)
 {
+    if (all.first) {
+        take_all_starts();
+    }
     while (all.first) {
+        pthread_mutex_lock(&all.lock);
+        claim(all.first);
+        pthread_mutex_unlock(&all.lock);
         mpix_parted_retire(all.first);
     }
     if (all.freed_key != MPI_KEYVAL_INVALID) {

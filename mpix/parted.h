@@ -39,7 +39,7 @@
  * is received. So words that are stored after MPI_Wait has returned are never lost, and the words of round n do not change
  * until round n + 1 is complete.
  *
- * MPIX_Pready and kernels only store words. One agent at a time (agent.c) does all the rest: it probes for messages, starts and
+ * MPIX_Pready and kernels only store words. MPIX_Pready also wakes the agent if it sleeps. One agent at a time (agent.c) does all the rest: it probes for messages, starts and
  * tests units, stores `arrived` words, and takes requests out of the list. It holds no lock during a call of MPI.
  */
 #ifndef MPIX_PARTED_H
@@ -76,13 +76,17 @@ typedef struct mpix_parted {
     MPI_Datatype atoms[2];   /* the type whose multiples are blocks sent; blocks received */
     int *counts[2], *places; /* `counts`: of all units except the last; of the last */
 
+    bool
+        expected; /* atomic. A partition is ready: the round needs the agent until it ends, also if the agent has not seen its start */
+
     /* With the lock of all requests. */
-    unsigned round;
+    unsigned round;         /* atomic: read without the lock, too */
     bool active, finishing; /* a round is under way; is complete, except for the handle */
     bool give_up;           /* send partitions that are not ready as they are */
     bool freed;             /* the program has freed the handle, so the request may be retired */
-    bool leaving, gone;     /* to be taken out of the list; has been taken out */
-    int error;              /* the first that was not returned yet */
+    bool leaving, gone;     /* claimed, to be taken out of the list; has been taken out */
+    bool silent; /* rounds may need the agent before a call of the library: for stores to the words, or for engines */
+    int error;   /* the first that was not returned yet */
 
     /* Of the agent. */
     MPI_Message message;
@@ -107,27 +111,56 @@ int mpix_parted_ask_engines(mpix_parted_t *parted, uint64_t block, const uint64_
 /* Copies words of the round that engines have written to the words of the program. With the lock, or in the agent. */
 void mpix_parted_copy_words(const mpix_parted_t *parted);
 
+/* parted_round.c, in the agent. `message`: by which the program has started the round. True: there was progress. */
+void mpix_parted_begin_round(mpix_parted_t *parted, MPI_Message message);
+bool mpix_parted_advance(mpix_parted_t *parted, bool is_thread);
+
 /* Prepares what all requests share, and destroys requests whose handles the program has freed. Returns an MPI error class. */
 int mpix_parted_begin(void);
 /* Makes the handle and adds the request to the list. Returns an MPI error class. */
 int mpix_parted_add(mpix_parted_t *parted);
-/* Waits until the agent has taken the request out of the list, which it does when its round is complete. Then destroys it. */
+/* Nobody finds the request with this handle from now on. The caller must retire it. NULL: there is none. */
+mpix_parted_t *mpix_parted_claim(MPI_Request handle);
+/* Waits until the agent has taken a request that was claimed out of the list, which it does when its round is complete. Then
+ * destroys it. NULL: nothing. */
 void mpix_parted_retire(mpix_parted_t *parted);
 /* Frees a request that is in no list, except its handle. */
 void mpix_parted_destroy(mpix_parted_t *parted);
+
+/* parted_map.c. Returns the request with this handle, or NULL. Without a lock: for handles that the program may use. */
+mpix_parted_t *mpix_parted_of(MPI_Request handle);
+/* With the lock: mpix_parted_of returns this request from now on. False: no memory, which cannot be for NULL. */
+bool mpix_parted_map(MPI_Request handle, mpix_parted_t *parted);
 
 /* Find the request with this handle or with these words, and take the lock of all requests. NULL: there is none, and the lock
  * is not taken. */
 mpix_parted_t *mpix_parted_lock(MPI_Request handle);
 mpix_parted_t *mpix_parted_lock_words(const uint32_t *ready, unsigned *bank);
+void mpix_parted_lock_all(void);
 void mpix_parted_unlock(void);
+/* With the lock: a round does not wait for partitions that are not ready. */
+bool mpix_parted_gives_up(const mpix_parted_t *parted);
+/* The handle of a round is complete, too. */
+void mpix_parted_set_finished(mpix_parted_t *parted);
 /* With the lock: waits until the handle of a complete round is complete, too. */
 void mpix_parted_settle(mpix_parted_t *parted);
 
 /* Advances all requests. True: there was progress. */
 bool mpix_parted_turn(bool is_thread);
-/* True: there are requests, so the agent must poll for starts. */
-bool mpix_parted_any(void);
+/*
+ * How much of the agent the requests need. MPI_Start tells the agent nothing, but a round needs no agent before a partition is
+ * ready. MPIX_Pready says that. Stores to the words do not, and engines need the start of a round before. So for these requests
+ * the agent looks for messages now and then.
+ */
+typedef enum mpix_need {
+    MPIX_NEEDS_NOTHING, /* there are no requests */
+    MPIX_NEEDS_NOTICE,  /* nothing before a call of mpix_agent_notify */
+    MPIX_NEEDS_LOOKS,
+    MPIX_NEEDS_TURNS
+} mpix_need_t;
+mpix_need_t mpix_parted_need(void);
+/* A partition is ready. Without the lock. */
+void mpix_parted_expect(mpix_parted_t *parted);
 /* If a round of this request is under way: sends partitions that are not ready as they are. */
 void mpix_parted_give_up(MPI_Request handle);
 /* MPI_Finalize has begun: does the same for all rounds of all requests from now on. */

@@ -4,21 +4,22 @@
 #include "parted.h"
 #include "queue.h"
 
+/* Without a lock: threads make many partitions ready at the same time. */
 int MPIX_Pready(int part, MPI_Request request)
 {
-    mpix_parted_t *parted = mpix_parted_lock(request);
-    int code = MPI_SUCCESS;
+    mpix_parted_t *parted = mpix_parted_of(request);
+    unsigned round;
 
     if (!parted) {
         return MPI_ERR_REQUEST;
     }
     if (part < 0 || part >= parted->sparts) {
-        code = MPI_ERR_ARG;
-    } else {
-        __atomic_store_n(&mpix_parted_ready(parted, parted->round)[part], 1, __ATOMIC_RELEASE);
+        return MPI_ERR_ARG;
     }
-    mpix_parted_unlock();
-    return code;
+    round = __atomic_load_n(&parted->round, __ATOMIC_ACQUIRE);
+    __atomic_store_n(&mpix_parted_ready(parted, round)[part], 1, __ATOMIC_RELEASE);
+    mpix_parted_expect(parted);
+    return MPI_SUCCESS;
 }
 
 /* With the lock. *known: the round is under way, so its words have the answer. */
@@ -120,8 +121,9 @@ int MPIX_Request_free(MPI_Request *request)
     }
     parted->give_up = true;
     mpix_parted_unlock();
+    mpix_agent_notify();
     error = MPIX_Wait(request, MPI_STATUS_IGNORE);
-    mpix_parted_retire(parted);
+    mpix_parted_retire(mpix_parted_claim(*request));
     code = MPI_Request_free(request);
     return error != MPI_SUCCESS ? error : code;
 }
@@ -151,7 +153,9 @@ int MPIX_Prequest_create(MPI_Request request, MPIX_Prequest *p)
     }
     point(p, parted, parted->round);
     code = parted->mapped ? MPI_SUCCESS : MPI_ERR_UNSUPPORTED_OPERATION;
+    parted->silent = true;
     mpix_parted_unlock();
+    mpix_agent_notify();
     return code;
 }
 

@@ -69,8 +69,9 @@ int mpix_agent_begin(void);
 bool mpix_agent_has_thread(void);
 /* A queue has, or has no more, starts that its stream makes: the thread makes progress now and then. */
 void mpix_agent_watch(bool more);
-/* Wakes the thread, because there is a new partitioned request. */
-void mpix_agent_wake(void);
+/* Partitioned requests may need more of the thread (mpix_parted_need) since the caller has stored something. Wakes it if it sleeps.
+ * Not with the lock of all requests. */
+void mpix_agent_notify(void);
 void mpix_agent_add(MPIX_Queue queue);
 /* Takes a queue without operations out of the list, and waits until no agent uses it. */
 void mpix_agent_remove(MPIX_Queue queue);

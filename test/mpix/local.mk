@@ -1,5 +1,5 @@
 # Tests of libmpix_dma.
-mpi_programs += test/mpix/advised test/mpix/armed test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/rounds \
+mpi_programs += test/mpix/advised test/mpix/armed test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/parts_idle test/mpix/rounds \
 	test/mpix/eager_cases test/mpix/stream_cases test/mpix/streams
 extra_files += $(mpix_fake_sources) test/mpix/common.sh test/mpix/mutants.sh test/mpix/mutants.txt test/mpix/queues.sh \
 	test/mpix/streams.sh
@@ -28,6 +28,10 @@ test_mpix_parts_cases_SOURCES = test/mpix/parts_cases.c test/mpix/gpu.c test/mpi
 test_mpix_parts_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_parts_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_parts_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
+test_mpix_parts_idle_SOURCES = test/mpix/parts_idle.c test/mpix/gpu.c test/mpix/gpu.h
+test_mpix_parts_idle_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
+test_mpix_parts_idle_LDFLAGS = $(AM_LDFLAGS) -no-install
+test_mpix_parts_idle_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 test_mpix_stream_cases_SOURCES = test/mpix/stream_cases.c test/mpix/stream_freed.c test/mpix/stream_lane.c test/mpix/stream_lane.h test/mpix/gpu.c test/mpix/gpu.h \
 	test/device/pvar.h
 test_mpix_stream_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include

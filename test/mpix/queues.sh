@@ -95,6 +95,9 @@ for component in dma ^dma; do
     for case in arguments grouped freed untyped failing polling left single; do
         ok "$component: partitioned: thread: $case" right '' parts_cases thread $case
     done
+    for case in idle unlocked unseen; do
+        ok "$component: partitioned: $case" right '' parts_idle thread $case
+    done
     for case in queue broken reset; do
         ok "$component: partitioned: cuda: $case" right '' parts_cases cuda $case
     done
