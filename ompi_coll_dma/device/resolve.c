@@ -190,7 +190,8 @@ typedef struct sides {
     bool served;                     /* an engine could move them */
     bool rows;                       /* none could; but slots can, row by row */
     dma_reason_t why;                /* it could not */
-    dma_call_t call; /* the caller's, except that a side with a shape begins at the first byte of its data */
+    dma_call_t given;                /* the caller's, except that a side without data is dense, whatever its datatype */
+    dma_call_t call; /* the same, except that a side with a shape begins at the first byte of its data */
     dma_shape_t send_shape, recv_shape;
 } sides_t;
 
@@ -269,13 +270,16 @@ static void find_rows(const dma_comm_t *comm, sides_t *s)
 static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
-    sides_t s = {.recv = dma_device_classify(rt, &recv_span), .call = *call};
+    sides_t s = {.recv = dma_device_classify(rt, &recv_span), .given = *call};
 
     s.send = s.recv;
     if (!call->in_place) {
         send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
         s.send = dma_device_classify(rt, &send_span);
     }
+    s.given.recv.dense = call->recv.dense || !recv_span.bytes;
+    s.given.send.dense = call->send.dense || !send_span.bytes;
+    s.call = s.given;
     if (!recv_span.bytes && dma_gpu_kind_on_device(s.send.kind)) {
         s.recv =
             s.send; /* nothing is received: publish any device memory, so that the other ranks can use their engines */
@@ -293,7 +297,7 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
         find_engine(comm, &s);
     }
     if (!s.served) {
-        s.call = *call;
+        s.call = s.given;
         s.send_shape = s.recv_shape = (dma_shape_t){0};
         s.send_typed = s.recv_typed = false;
     }
@@ -305,9 +309,9 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
 
 /* Over several nodes: can the sides be used where they are? Any kind of device memory can. What the engines can do with
  * it is decided later, by the communicator of the node's ranks. */
-static bool is_relayed(const dma_comm_t *comm, const dma_call_t *call, sides_t *s)
+static bool is_relayed(const dma_comm_t *comm, sides_t *s)
 {
-    bool dense = call->recv.dense && (call->in_place || call->send.dense);
+    bool dense = s->given.recv.dense && (s->given.in_place || s->given.send.dense);
 
     if (!comm->route->uses_device_memory) {
         return false;
@@ -384,10 +388,10 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     d->served = s.served;
     d->rows = s.rows;
     keep_types(d, &s, call);
-    if (is_relayed(comm, call, &s)) {
+    if (is_relayed(comm, &s)) {
         d->relayed = true;
         d->send_shape = d->recv_shape = (dma_shape_t){0};
-        s.call = *call;
+        s.call = s.given;
     }
     d->why = s.why;
     foreign = !d->served && !d->relayed && !d->rows;

@@ -20,6 +20,7 @@
 
 static int least = 0, range = 3; /* elements in a block */
 static size_t room = 1200000;    /* bytes of a buffer */
+static bool one_way = false;     /* only rank 0 sends, and in an all-to-all-v only to others */
 
 /* ---- datatypes ---- */
 
@@ -86,6 +87,9 @@ static int elements(const typed_t *c, int from, int to)
     int low = from < to ? from : to, high = from < to ? to : from;
     uint64_t of = gathers ? (uint64_t)from : (uint64_t)(c->call.in_place ? low * 8 + high : from * 8 + to);
 
+    if (one_way && (from != 0 || (!gathers && to == 0))) {
+        return 0;
+    }
     return least + (is_v(c) ? (int)(mix(c->tag * 64 + of) >> 40) % range : 1 + (int)(mix(c->tag) >> 40) % range);
 }
 
@@ -279,6 +283,42 @@ START_TEST(rows_in_pieces)
     call_run_job(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_scratch_bound), 0);
     ck_assert_uint_gt(counts_sum(DMA_COUNT_calls_pieces), 0);
+    ck_assert_int_eq(reports_count("failed"), 0);
+}
+END_TEST
+
+/* Each rank has an irregular datatype on both sides, and no data on one of them. */
+static void calls_one_way(rank_t *r)
+{
+    dma_host_t host = strips_host();
+    uint64_t staged;
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    r->comms[0]->host = &host;
+    for (uint64_t i = 1; i <= CALLS; i++) {
+        typed_t *c = make(r, i, true);
+
+        if (is_v(c) && !c->call.in_place) {
+            must(r, dma_comm_run(r->comms[0], &c->call) == DMA_OK, "call %lu: %s", i, dma_comm_reason(r->comms[0]));
+            check(r, c);
+            threads_barrier(r);
+        }
+        drop(c);
+    }
+    staged = call_counted(r, DMA_COUNT_calls_staged);
+    must(r, staged == 0, "%lu calls were staged", staged);
+    r->comms[0]->host = &threads_host;
+}
+
+START_TEST(a_side_without_data_has_no_datatype)
+{
+    job_t job;
+
+    least = 1;
+    one_way = true;
+    job = call_job(3, calls_one_way, NULL);
+    job.own_counters = true;
+    call_run_job(&job);
     ck_assert_int_eq(reports_count("failed"), 0);
 }
 END_TEST
@@ -515,6 +555,7 @@ int main(void)
 
     unit_loop(suite, long_rows_are_the_engines, 2, MOST_RANKS + 1, 120);
     unit_loop(suite, rows_in_pieces, 2, MOST_RANKS + 1, 120);
+    unit_test(suite, a_side_without_data_has_no_datatype, 120);
     unit_loop(suite, any_rows, 2, MOST_RANKS + 1, 120);
     unit_loop(suite, rows_by_slots, 0, 8, 120);
     unit_test(suite, rows_by_slots_beside_engines, 120);
