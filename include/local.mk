@@ -18,7 +18,8 @@ core_sources += \
 	include/dma/probe.h \
 	include/dma/reason.h \
 	include/dma/reasons_table.h \
-	include/dma/status.h
+	include/dma/status.h \
+	include/dma/thread.h
 # Of the library of queues, for programs.
 include_HEADERS = include/mpix_dma.h
 extra_files += include/mpi_names.h

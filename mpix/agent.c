@@ -1,10 +1,10 @@
 /* The agent, which carries out the operations of queues: the library's thread, or callers of the library. See queue.h. */
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 
+#include "dma/thread.h"
 #include "parted.h"
 #include "queue.h"
 
@@ -302,19 +302,6 @@ static void *thread_main(void *unused)
     return NULL;
 }
 
-/* Signals are for the program's threads. */
-static bool begin_thread(void)
-{
-    sigset_t all, before;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&agent.thread, NULL, thread_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error == 0;
-}
-
 /* MPI_Finalize first deletes the attributes of MPI_COMM_SELF, and so calls this, which carries out what is left in queues. */
 static int end(MPI_Comm comm, int key, void *value, void *state)
 {
@@ -349,7 +336,8 @@ static int begin(void)
     }
     MPI_Comm_free_keyval(&key);
     MPI_Query_thread(&provided);
-    agent.has_thread = provided == MPI_THREAD_MULTIPLE && begin_thread();
+    agent.has_thread =
+        provided == MPI_THREAD_MULTIPLE && dma_thread_create(&agent.thread, NULL, thread_main, NULL) == 0;
     agent.begun = true;
     return MPI_SUCCESS;
 }

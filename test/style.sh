@@ -30,7 +30,7 @@ scripts() {
 layers() {
     ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include/dma "${transports[@]}" ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine} &&
         ! grep -rnE '#include *[<"](ompi|opal|orte|hip|cuda|dma|component|core|gpu)[./_-]' mpix include/mpix_dma.h |
-            grep -vE '#include "dma/(in_stream|parts)\.h"' # what the library and the component say to each other
+            grep -vE '#include "dma/(in_stream|parts|thread)\.h"' # what the library and the component say to each other, and share
 }
 
 # One header asks for the version of Open MPI, and one has what differs inside. Examples ask for features, and for the version of
@@ -43,6 +43,11 @@ series() {
 # Only ucx_tl includes headers of UCX, and its interface does not.
 ucx() {
     ! grep -rnE '#include *[<"]uc[pst]/' include ompi_coll_dma mpix test examples tools ucx_tl/ucx_tl.h
+}
+
+# All threads get the signals that they cause themselves, and no other (dma/thread.h).
+threads() {
+    ! grep -rnE '\bpthread_create\(' include ompi_coll_dma mpix "${transports[@]}" | grep -v '^include/dma/thread\.h:'
 }
 
 short_files() {
@@ -168,6 +173,7 @@ clang_quiet() {
 }
 
 ok 'no file has more than 600 lines' short_files
+ok 'threads of ours leave the application its signals' threads
 ok 'only the component and the public library include Open MPI' layers
 ok 'mpi_names.h and series.h depend on the version of Open MPI' series
 ok 'only ucx_tl includes UCX' ucx

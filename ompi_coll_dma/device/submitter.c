@@ -18,11 +18,11 @@
  * An error is kept in the call, and the caller's next progress finds it there.
  */
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 
 #include "device/device.h"
+#include "dma/thread.h"
 #include "node/bell.h"
 
 #define IDLE_SECONDS 1.0
@@ -165,18 +165,13 @@ static void ring(struct dma_submitter *s)
     dma_bell_ring(s->bell);
 }
 
-/* With the lock. The thread gets no signal: these are the application's. */
+/* With the lock. */
 static bool start_thread(struct dma_submitter *s)
 {
-    sigset_t all, old;
-
     if (s->exists) {
         pthread_join(s->thread, NULL);
     }
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old);
-    s->exists = s->running = pthread_create(&s->thread, NULL, run, s) == 0;
-    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    s->exists = s->running = dma_thread_create(&s->thread, NULL, run, s) == 0;
     return s->running;
 }
 

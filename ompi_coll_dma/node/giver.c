@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +15,7 @@
 #include <unistd.h>
 
 #include "dma/clock.h"
+#include "dma/thread.h"
 
 #define BACKLOG 128 /* processes that ask at the same time; others wait in connect */
 
@@ -228,20 +227,6 @@ static bool listen_at(dma_giver_t *g)
     return listens;
 }
 
-/* Signals of the application are not for this thread. */
-static bool start_thread(dma_giver_t *g)
-{
-    sigset_t all, before;
-    int error;
-
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    error = pthread_create(&g->thread, NULL, main_of_giver, g);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    errno = error;
-    return !error;
-}
-
 dma_status_t dma_giver_start(const char *dir, uint64_t nonce, uint64_t secret, dma_give_t give, void *arg,
                              dma_giver_t **result)
 {
@@ -259,7 +244,7 @@ dma_status_t dma_giver_start(const char *dir, uint64_t nonce, uint64_t secret, d
     if (!listen_at(g)) {
         goto close_socket;
     }
-    if (!start_thread(g)) {
+    if ((errno = dma_thread_create(&g->thread, NULL, main_of_giver, g))) {
         goto unlink_path;
     }
     *result = g;

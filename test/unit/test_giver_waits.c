@@ -137,6 +137,38 @@ END_TEST
 
 /* ---- signals ---- */
 
+/* A dma_give_t, which the giver's thread calls. */
+static int note_mask(void *mask, const dma_wish_t *wish, dma_given_t *part)
+{
+    (void)wish;
+    (void)part;
+    pthread_sigmask(SIG_SETMASK, NULL, mask);
+    return -1;
+}
+
+/* The thread gets those that it causes itself, and no other. */
+START_TEST(own_signals)
+{
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP}, others[] = {SIGALRM, SIGINT, SIGUSR1};
+    taken_t t = {.refuse_at = UINT64_MAX};
+    dma_giver_t *giver;
+    sigset_t mask;
+
+    giver_begin();
+    sigemptyset(&mask);
+    ck_assert_int_eq(dma_giver_start(giver_dir, NONCE, SECRET, note_mask, &mask, &giver), DMA_OK);
+    ck_assert_int_eq(giver_ask(SECRET, 1, &t), DMA_UNSUPPORTED);
+    dma_giver_stop(giver);
+    for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++) {
+        ck_assert(!sigismember(&mask, own[i]));
+    }
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        ck_assert(sigismember(&mask, others[i]));
+    }
+    giver_end();
+}
+END_TEST
+
 static volatile sig_atomic_t signals;
 
 static void count_signal(int number)
@@ -324,6 +356,7 @@ int main(void)
     unit_test(s, owner_has_died, LIMIT);
     unit_test(s, owner_is_stopped, LIMIT);
     unit_test(s, silent_peer, LIMIT);
+    unit_test(s, own_signals, LIMIT);
     unit_test(s, signals_while_receiving, LIMIT);
     unit_test(s, signals_while_connecting, LIMIT);
     unit_test(s, signals_for_ever, LIMIT);

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "dma/clock.h"
+#include "dma/thread.h"
 
 static struct {
     pthread_mutex_t lock; /* guards all members, and those of the faults in the list */
@@ -63,7 +64,7 @@ static bool start_watchdog(const dma_fault_t *fault)
         return false;
     }
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    started = !pthread_create(&thread, &attr, watchdog, (void *)fault->number);
+    started = !dma_thread_create(&thread, &attr, watchdog, (void *)fault->number);
     pthread_attr_destroy(&attr);
     return started;
 }
