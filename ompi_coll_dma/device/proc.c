@@ -97,7 +97,7 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
     if (!proc->ipc) {
         proc->ipc = dma_ipc_create(rt, proc->counters);
         if (proc->ipc) {
-            dma_ipc_set_directory(proc->ipc, proc->session_dir);
+            dma_ipc_owner(proc->ipc)->dir = proc->session_dir;
         }
     }
     if (!d && proc->ipc && (d = calloc(1, sizeof(*d)))) {

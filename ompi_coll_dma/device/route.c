@@ -4,6 +4,14 @@
 #include "device/join.h"
 #include "device/write.h"
 
+static void end_threads(dma_proc_t *proc)
+{
+    dma_submitter_destroy(proc);
+    if (proc->ipc) {
+        dma_mapped_end(dma_ipc_owner(proc->ipc));
+    }
+}
+
 static void destroy_devices(dma_proc_t *proc)
 {
     dma_submitter_destroy(proc);
@@ -81,7 +89,7 @@ const dma_route_t dma_route_device = {
     .name = "device",
     .memory = &dma_device_memory,
     .proc_destroy = destroy_devices,
-    .proc_abandon = dma_submitter_destroy,
+    .proc_abandon = end_threads,
     .destroy = dma_device_comm_destroy,
     .stop = stop_engine,
     .watch_clock = check_engine,

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "gpu/brief.h"
-#include "gpu/mapped.h"
 #include "gpu/registered.h"
 #include "gpu/tied.h"
 #include "node/arena.h"
@@ -99,9 +98,9 @@ uint64_t dma_ipc_nonce(const dma_ipc_t *ipc)
     return ipc->owner.nonce;
 }
 
-void dma_ipc_set_directory(dma_ipc_t *ipc, const char *dir)
+dma_mapped_owner_t *dma_ipc_owner(dma_ipc_t *ipc)
 {
-    ipc->owner.dir = dir;
+    return &ipc->owner;
 }
 
 bool dma_ipc_shares_mapped(dma_ipc_t *ipc)

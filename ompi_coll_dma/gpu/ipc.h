@@ -30,7 +30,7 @@
 #include <stddef.h>
 
 #include "dma/counters.h"
-#include "gpu/runtime.h"
+#include "gpu/mapped.h"
 
 typedef struct dma_ipc dma_ipc_t;
 
@@ -40,8 +40,8 @@ dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt, dma_counters_t *counters)
  * these stay open and registered until the process ends. */
 void dma_ipc_destroy(dma_ipc_t *ipc);
 
-/* Virtually mapped memory is shared by sockets in this directory, which the other ranks see too; NULL: not at all. */
-void dma_ipc_set_directory(dma_ipc_t *ipc, const char *dir);
+/* Where virtually mapped memory is given to peers: for who sets the directory before it is, and ends it. */
+dma_mapped_owner_t *dma_ipc_owner(dma_ipc_t *ipc);
 /* Can virtually mapped memory be exported? The first call starts the thread that gives its file descriptors. */
 bool dma_ipc_shares_mapped(dma_ipc_t *ipc);
 

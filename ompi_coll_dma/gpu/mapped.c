@@ -92,7 +92,9 @@ void dma_mapped_end(dma_mapped_owner_t *o)
 {
     if (o->giver) {
         dma_giver_stop(o->giver);
+        o->giver = NULL;
     }
+    o->refused = true;
 }
 
 /* ---- who imports ---- */

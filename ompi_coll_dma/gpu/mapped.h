@@ -48,6 +48,7 @@ typedef struct dma_mapped_owner {
 
 /* Can peers ask for such memory? The first call starts the thread that answers. It takes no lock of its caller. */
 bool dma_mapped_share(const dma_gpu_runtime_t *rt, dma_mapped_owner_t *owner);
+/* Ends the thread. From now on nobody can ask. */
 void dma_mapped_end(dma_mapped_owner_t *owner);
 
 /* Memory of another process, mapped here. */

@@ -293,6 +293,45 @@ START_TEST(cannot_be_opened)
 }
 END_TEST
 
+/* ---- the end ---- */
+
+/* The kernel may show a thread for a moment after it was joined. */
+static bool are_there_threads(const char *names, bool wanted)
+{
+    char command[100];
+
+    snprintf(command, sizeof(command), "grep -qxE '%s' /proc/%d/task/*/comm", names, (int)getpid());
+    for (int tries = 0; tries < 100 && (system(command) == 0) != wanted; tries++) {
+        usleep(20000);
+    }
+    return system(command) == 0;
+}
+
+/* The process object stays because of a communicator, and the code is unmapped. No rank can ask any more. */
+static void abandon(rank_t *r)
+{
+    call_t *c = call_make(r, &all_to_all);
+
+    prepare(r);
+    call_run(r, r->comms[0], c, 1);
+    must(r, are_there_threads("coll_dma fds", true), "no giver");
+    threads_barrier(r);
+    dma_proc_abandon(r->proc);
+    threads_barrier(r);
+    must(r, !are_there_threads("coll_dma( fds)?", false), "a thread is left");
+    must(r, !dma_ipc_shares_mapped(r->proc->ipc), "it still gives");
+    threads_barrier(r);
+    call_free(c);
+}
+
+START_TEST(abandoned)
+{
+    job_t job = mapped_job(RANKS, abandon, NULL);
+
+    run_mapped_job(&job);
+}
+END_TEST
+
 /* ---- what it costs ---- */
 
 /* Plain memory: nothing. Mapped memory: one question for each part that the buffer touches. */
@@ -340,6 +379,7 @@ int main(void)
     unit_test(s, made_without_handles, 30);
     unit_test(s, no_directory, 30);
     unit_loop(s, cannot_be_opened, 0, 6, 30);
+    unit_test(s, abandoned, 30);
     unit_loop(s, questions, 0, 2, 30);
     return unit_main(s);
 }

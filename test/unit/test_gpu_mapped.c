@@ -120,7 +120,7 @@ static dma_ipc_t *process(void)
 {
     dma_ipc_t *ipc = dma_ipc_create(rt, NULL);
 
-    dma_ipc_set_directory(ipc, dir);
+    dma_ipc_owner(ipc)->dir = dir;
     return ipc;
 }
 
