@@ -1,4 +1,5 @@
 /* The agent, which carries out the operations of queues: the library's thread, or callers of the library. See queue.h. */
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -326,18 +327,29 @@ static int end(MPI_Comm comm, int key, void *value, void *state)
     return MPI_SUCCESS;
 }
 
+/*
+ * In Open MPI 4.1 and 5.0 MPI_T_init_thread changes what MPI_Query_thread says, but not whether Open MPI's locks work. Without them
+ * the thread would break the program.
+ */
+static bool may_have_thread(void)
+{
+    const bool *locks_work = dlsym(RTLD_DEFAULT, "opal_uses_threads");
+    int provided = MPI_THREAD_SINGLE;
+
+    MPI_Query_thread(&provided);
+    return provided == MPI_THREAD_MULTIPLE && (!locks_work || *locks_work);
+}
+
 static int begin(void)
 {
-    int key, code, provided = MPI_THREAD_SINGLE;
+    int key, code;
 
     if ((code = MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, end, &key, NULL)) != MPI_SUCCESS ||
         (code = MPI_Comm_set_attr(MPI_COMM_SELF, key, NULL)) != MPI_SUCCESS) {
         return code;
     }
     MPI_Comm_free_keyval(&key);
-    MPI_Query_thread(&provided);
-    agent.has_thread =
-        provided == MPI_THREAD_MULTIPLE && dma_thread_create(&agent.thread, NULL, thread_main, NULL) == 0;
+    agent.has_thread = may_have_thread() && dma_thread_create(&agent.thread, NULL, thread_main, NULL) == 0;
     agent.begun = true;
     return MPI_SUCCESS;
 }

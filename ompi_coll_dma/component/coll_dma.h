@@ -53,6 +53,8 @@ typedef struct mca_coll_dma_component {
     atomic_bool polling;    /* the progress callback is registered */
     atomic_uint idle_turns; /* calls of the progress callback since the last one that had work */
 
+    bool fault_tolerant; /* DMA_FAULT_TOLERANT, as it was in MPI_Init: MPI_T_init_thread clears it for a moment */
+
     bool terms_read, has_terms; /* of rank 0 of the job; `has_terms` false: it has not published any */
     mca_coll_dma_terms_t terms;
 

@@ -46,6 +46,7 @@ static int component_register(void)
 /* Called in MPI_Init, before the processes exchange what they have published. */
 static int component_open(void)
 {
+    mca_coll_dma_component.fault_tolerant = DMA_FAULT_TOLERANT;
     mca_coll_dma_terms_publish();
     return OMPI_SUCCESS;
 }

@@ -142,7 +142,7 @@ static dma_reason_t why_left_out(ompi_communicator_t *comm, mca_coll_dma_module_
 {
     mca_coll_dma_terms_t *terms = &module->terms;
 
-    if (DMA_FAULT_TOLERANT) {
+    if (mca_coll_dma_component.fault_tolerant) {
         return DMA_REASON_comm_ulfm;
     }
     if (OMPI_COMM_IS_INTER(comm)) {

@@ -32,7 +32,7 @@ dma_status_t mca_coll_dma_comm_open(mca_coll_dma_module_t *module, ompi_communic
             .handle = comm,
             .rank = ompi_comm_rank(comm),
             .nranks = ompi_comm_size(comm),
-            .threads = DMA_THREAD_MULTIPLE,
+            .threads = &opal_uses_threads, /* see series.h */
             .text = name.text,
             .nodes = module->multi_node,
             .first = module->local_leader,

@@ -73,13 +73,12 @@ typedef const int *dma_displs_t;
 #define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.refcounted.objs.objs)
 #endif
 
-/* Pointer to the flag that says whether several threads may call MPI. It may become true long after MPI_Init, because a
- * session may request that later. In 5.0 a session sets another flag than MPI_Init does. */
-#if HAVE_SESSIONS
-#define DMA_THREAD_MULTIPLE (&opal_uses_threads)
-#else
-#define DMA_THREAD_MULTIPLE (&ompi_mpi_thread_multiple)
-#endif
+/*
+ * Which flags of Open MPI may be read after MPI_Init. MPI_T_init_thread, which tools call at any time, registers the parameters of the MPI
+ * layer once more and, up to 5.0, sets the level of threads to what the tool asks for: ompi_mpi_thread_multiple, and what MPI_Query_thread
+ * says. Open MPI's own locks ask opal_uses_threads, and so do ours. In 4.1 it is set in MPI_Init, also for MPI_THREAD_FUNNELED, later also
+ * by a session that wants several threads. Nothing clears it. The parameters of the other layers are registered only once.
+ */
 
 /* Whether programs may continue after a process has failed, and may revoke communicators (mpirun --with-ft ulfm).
  * coll/dma does not support that: a rank that waits in a collective of a revoked communicator would wait for ever. */

@@ -38,6 +38,7 @@ for ranks in 2 3; do
     ok "threads on communicators of their own, $ranks ranks" launch 60 $ranks --mca coll dma "$threads" 4 100
 done
 
+ok 'threads, and a tool asks for MPI_THREAD_SINGLE' launch 60 2 --mca coll dma "$threads" 3 8000 tool
 ok 'threads, stepping aside' says 'threads: .* 0 failed' \
     launch 60 2 --mca coll dma --mca coll_dma_arena_bytes 0 "$threads" 4 100
 

@@ -2,9 +2,13 @@
  * MPI_THREAD_MULTIPLE: threads use different communicators at the same time, from their first collective on, while another
  * thread moves messages.
  *
- *     threads [THREADS [CALLS]]
+ *     threads [THREADS [CALLS [tool]]]
+ *
+ * tool: MPI_T is initialised, too, with MPI_THREAD_SINGLE, as tools do, and other threads make progress for the requests of one. In Open
+ * MPI 4.1 and 5.0 MPI_T changes ompi_mpi_thread_multiple, so only one thread may make blocking calls of Open MPI's own.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "forms.h"
 
@@ -12,6 +16,7 @@ enum { MAX_THREADS = 16, ROUNDS = 5, BURST = 8, PER_CALL = 4 };
 
 static int rank, nranks, calls = 300;
 static pthread_barrier_t start;
+static atomic_int ended;
 
 typedef struct worker {
     pthread_t thread;
@@ -97,12 +102,23 @@ static void messages(worker_t *worker)
     }
 }
 
+/* Until the first worker has ended. */
+static void advance(worker_t *worker)
+{
+    int flag;
+
+    while (!atomic_load(&ended)) {
+        MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, worker->comm, &flag, MPI_STATUS_IGNORE);
+    }
+}
+
 static void *run(void *argument)
 {
     worker_t *worker = argument;
 
     pthread_barrier_wait(&start);
     worker->run(worker);
+    atomic_store(&ended, 1);
     return NULL;
 }
 
@@ -120,12 +136,16 @@ int main(int argc, char **argv)
         fprintf(stderr, "threads: cannot run %d threads\n", nthreads);
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
+    if (argc > 3) {
+        MPI_T_init_thread(MPI_THREAD_SINGLE, &provided);
+    }
     pthread_barrier_init(&start, NULL, (unsigned)nthreads);
     for (int round = 0; round < ROUNDS; round++) {
         for (int t = 0; t < nthreads; t++) {
-            workers[t] = (worker_t){.run = kinds[t % 4]};
+            workers[t] = (worker_t){.run = argc > 3 ? t == 0 ? nonblocking : advance : kinds[t % 4]};
             MPI_Comm_dup(MPI_COMM_WORLD, &workers[t].comm);
         }
+        atomic_store(&ended, 0);
         for (int t = 0; t < nthreads; t++) {
             pthread_create(&workers[t].thread, NULL, run, &workers[t]);
         }
@@ -137,6 +157,9 @@ int main(int argc, char **argv)
     }
     pthread_barrier_destroy(&start);
 
+    if (argc > 3) {
+        MPI_T_finalize();
+    }
     outcome = verify_summary("threads", MPI_COMM_WORLD);
     MPI_Finalize();
     return outcome;

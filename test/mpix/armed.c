@@ -73,11 +73,11 @@ static void must(int right, const char *what, long a, long b)
 
 /* ---- counters ---- */
 
-static void open_counters(void)
+static void open_counters(int level)
 {
     int provided, index, count;
 
-    MPI_T_init_thread(MPI_THREAD_MULTIPLE, &provided);
+    MPI_T_init_thread(level, &provided); /* up to 5.0 MPI_Query_thread then says so, too */
     MPI_T_pvar_session_create(&session);
     for (int i = 0; i < COUNTERS; i++) {
         must(MPI_T_pvar_get_index(counter_names[i], MPI_T_PVAR_CLASS_COUNTER, &index) == MPI_SUCCESS &&
@@ -387,7 +387,7 @@ int main(int argc, char **argv)
     if (on_node) {
         must(hip_open(&devices), "no device", 0, 0);
         hip_must("hipSetDevice", hip.hipSetDevice(rank % devices));
-        open_counters();
+        open_counters(given);
         warm_up();
     }
     for (int i = 0; i < REQUESTS; i++) { /* once for all sets, because HIP 5.2 does not free all memory */

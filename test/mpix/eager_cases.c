@@ -212,18 +212,16 @@ int main(int argc, char **argv)
     static const lane_case_t cases[] = {
         {"starts", starts}, {"places", places}, {"late", late},   {"kernels", kernels}, {"many", many},
         {"shared", shared}, {"memory", memory}, {"sizes", sizes}, {"freed", freed},     {NULL, NULL}};
-    int given;
 
     if (argc < 4) {
         return 2;
     }
     setenv("MPIX_DMA_IN_STREAM", "1", 1);
     set_up_rank_1(argv[3]);
-    MPI_Init_thread(NULL, NULL, strcmp(argv[2], "multiple") ? MPI_THREAD_SERIALIZED : MPI_THREAD_MULTIPLE, &given);
+    gpu_begin_mpi(!strcmp(argv[2], "multiple"));
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_T_init_thread(given, &given); /* in 4.1 this sets the level of MPI, too */
     lane_open_counters();
     gpu_open(argv[1], rank);
     lane_run_cases("eager_cases", cases, argv + 3, argc - 3);

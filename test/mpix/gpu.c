@@ -16,6 +16,17 @@ void gpu_must(int error, const char *what)
     }
 }
 
+void gpu_begin_mpi(bool multiple)
+{
+    int level = multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, given;
+    MPIX_Queue queue;
+
+    MPI_Init_thread(NULL, NULL, level, &given);
+    gpu_must(given != level, "level of threads");
+    gpu_must(MPIX_Queue_init(&queue, MPIX_QUEUE_THREAD, NULL) || MPIX_Queue_free(&queue), "the first queue");
+    gpu_must(MPI_T_init_thread(MPI_THREAD_SINGLE, &given), "MPI_T");
+}
+
 static void *call_of(void *library, const char *name)
 {
     void *call = library ? dlsym(library, name) : NULL;

@@ -44,6 +44,11 @@ typedef struct gpu_table {
 } gpu_table_t;
 extern gpu_table_t gpu;
 
+/*
+ * Initialises MPI, with MPI_THREAD_MULTIPLE or MPI_THREAD_SERIALIZED, and MPI_T as tools do, with MPI_THREAD_SINGLE. In Open MPI 4.1 and
+ * 5.0 the latter changes what MPI_Query_thread says. So the library learns the level before, from a queue.
+ */
+void gpu_begin_mpi(bool multiple);
 /* `name`: "thread", "hip" or "cuda". Makes the device of this rank current. Ends the job if there is no device. */
 void gpu_open(const char *name, int rank);
 /* Makes the device of this rank current in the calling thread. */

@@ -5,6 +5,7 @@
  *   LEVEL     multiple, serialized: what MPI_Init_thread is asked for
  *
  *   asleep    hundreds of steps are enqueued. Then no rank calls MPI any more, and all streams end
+ *   waited    each step has ended before the next one, while the library's thread watches; also with a real CUDA
  *   active    what MPI and the library say about a request whose starts the stream has
  *   queues    two queues, and requests that a stream can and cannot start in one queue
  *   hosted    starts that a stream leaves to the host or to the library's thread, alone and beside others in one queue
@@ -565,22 +566,20 @@ static void left(void)
 int main(int argc, char **argv)
 {
     static const lane_case_t cases[] = {
-        {"asleep", asleep},   {"active", active},    {"queues", queues},  {"hosted", hosted},
-        {"held", held},       {"freed", lane_freed}, {"broken", broken},  {"dead", dead},
-        {"timeout", timeout}, {"reasons", reasons},  {"left", left},      {"endless", endless},
-        {"fresh", fresh},     {"apart", lane_apart}, {"gone", lane_gone}, {NULL, NULL}};
-    int given;
+        {"asleep", asleep},      {"active", active},   {"queues", queues}, {"hosted", hosted},    {"held", held},
+        {"freed", lane_freed},   {"broken", broken},   {"dead", dead},     {"timeout", timeout},  {"reasons", reasons},
+        {"left", left},          {"endless", endless}, {"fresh", fresh},   {"apart", lane_apart}, {"gone", lane_gone},
+        {"waited", lane_waited}, {NULL, NULL}};
 
     if (argc < 4) {
         return 2;
     }
     setenv("MPIX_DMA_IN_STREAM", "1", 1);
     multiple = !strcmp(argv[2], "multiple");
-    MPI_Init_thread(NULL, NULL, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, &given);
+    gpu_begin_mpi(multiple);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-    MPI_T_init_thread(given, &given); /* in 4.1 this sets the level of MPI, too */
     lane_open_counters();
     gpu_open(argv[1], rank);
     lane_run_cases("stream_cases", cases, argv + 3, argc - 3);

@@ -207,3 +207,18 @@ void lane_wait_for_stream(const lane_t *lane)
         usleep(200);
     }
 }
+
+void lane_waited(void)
+{
+    enum { LANES = 20 };
+    lane_t lane;
+
+    for (int i = 0; i < LANES; i++) {
+        lane_make(&lane);
+        for (int step = 0; step < STEPS; step++) {
+            lane_step(&lane);
+            GOOD(MPIX_Queue_wait(lane.queue));
+        }
+        lane_free(&lane);
+    }
+}

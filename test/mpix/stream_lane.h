@@ -80,6 +80,8 @@ bool lane_is_busy(const lane_t *lane);
 void lane_wait_for_stream(const lane_t *lane);
 double lane_now(void);
 
+/* A case: every step has ended before the next one. */
+void lane_waited(void);
 /* Cases in stream_freed.c. */
 void lane_freed(void);
 void lane_apart(void);

@@ -400,16 +400,15 @@ static long run_seed(void)
 
 int main(int argc, char **argv)
 {
-    int multiple = argc == 6 && !strcmp(argv[2], "multiple"), given, last;
+    int last;
     long sums[3] = {0};
 
     setenv("MPIX_DMA_IN_STREAM", "1", 1);
-    MPI_Init_thread(&argc, &argv, multiple ? MPI_THREAD_MULTIPLE : MPI_THREAD_SERIALIZED, &given);
+    gpu_begin_mpi(argc == 6 && !strcmp(argv[2], "multiple"));
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
     must(argc, 6, "arguments");
     must(ranks <= MOST_RANKS, 1, "ranks");
-    MPI_T_init_thread(given, &given); /* in 4.1 this sets the level of MPI, too */
     MPI_T_pvar_session_create(&session);
     made_in_stream = pvar_open(session, "coll_dma_calls_in_stream", MPI_T_PVAR_CLASS_COUNTER);
     staged = pvar_open(session, "coll_dma_calls_staged", MPI_T_PVAR_CLASS_COUNTER);

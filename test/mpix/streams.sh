@@ -31,7 +31,7 @@ survivors() {
 ok 'random starts, 3 ranks, without a thread of the library' right 3 streams serialized "$first" "$seeds" 30
 ok 'random starts, 5 ranks' right 5 streams multiple $((first + 100000)) "$seeds" 30
 ok 'cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active queues held freed gone apart broken reasons
-ok 'cases' right 2 stream_cases multiple asleep active queues held freed gone broken left
+ok 'cases' right 2 stream_cases multiple asleep waited active queues held freed gone broken left
 waiting=8
 ok 'cases, and streams wait for the thread' right 2 stream_cases multiple hosted queues active gone
 ok 'the same with 3 ranks' right 3 stream_cases multiple hosted
