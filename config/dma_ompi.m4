@@ -17,7 +17,8 @@ AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
 # DMA_CHECK_OMPI
 #
 # Finds Open MPI by its compiler wrapper, refuses a series this version was not built and tested with, and finds out
-# where components and help files go. Sets OMPI_VERSION, OMPI_SERIES, OMPI_BINDIR, OMPI_COMPONENT_DIR, OMPI_HELP_DIR and
+# where components and help files go. Starts no job, because builders of packages allow none. A cross build runs nothing of
+# the target's Open MPI but the wrapper, for which a script will do. Sets OMPI_VERSION, OMPI_SERIES, OMPI_BINDIR, OMPI_COMPONENT_DIR, OMPI_HELP_DIR and
 # the flags: OMPI_PROGRAM_* for MPI programs, OMPI_COMPONENT_* for the component.
 AC_DEFUN([DMA_CHECK_OMPI], [
 AC_ARG_WITH([ompi],
@@ -31,9 +32,6 @@ AS_CASE([$with_ompi],
 AS_IF([test -z "$MPICC"],
   [AC_MSG_ERROR([no mpicc of Open MPI found; give --with-ompi=DIR (Debian: apt-get install libopenmpi-dev openmpi-bin)])])
 OMPI_BINDIR=`AS_DIRNAME(["$MPICC"])`
-AC_PATH_PROG([OMPI_INFO], [ompi_info], [], [$OMPI_BINDIR$PATH_SEPARATOR$PATH])
-AS_IF([test -z "$OMPI_INFO"],
-  [AC_MSG_ERROR([ompi_info not found beside $MPICC (Debian: apt-get install openmpi-bin)])])
 dma_compile=`"$MPICC" -showme:compile 2>/dev/null` ||
   AC_MSG_ERROR([$MPICC is not Open MPI's compiler wrapper; give --with-ompi=DIR])
 OMPI_PROGRAM_LIBS=`"$MPICC" -showme:link 2>/dev/null` ||
@@ -58,20 +56,7 @@ AS_CASE([$OMPI_SERIES],
   [6.0], [OMPI_COMPONENT_LIBS="-lopen_mpi -lopen-pal"],
   [AC_MSG_ERROR([Open MPI $OMPI_VERSION is not a series this version knows; it builds with 4.1, 5.0 and 6.0])])
 
-AC_MSG_CHECKING([whether ompi_info and mpicc belong together])
-dma_info=`"$OMPI_INFO" --version | sed -n 's/^Open MPI v//p'`
-AC_MSG_RESULT([$dma_info])
-AS_CASE([$dma_info],
-  [$OMPI_VERSION|$OMPI_VERSION@<:@!0-9@:>@*], [],
-  [AC_MSG_ERROR([$OMPI_INFO is of Open MPI $dma_info, $MPICC of $OMPI_VERSION; give --with-ompi=DIR])])
-AC_MSG_CHECKING([where Open MPI keeps its components])
-OMPI_COMPONENT_DIR=`"$OMPI_INFO" --path pkglibdir --parsable | sed -n 's/^path:pkglibdir://p'`
-OMPI_HELP_DIR=`"$OMPI_INFO" --path pkgdatadir --parsable | sed -n 's/^path:pkgdatadir://p'`
-dma_include=`"$OMPI_INFO" --path pkgincludedir --parsable | sed -n 's/^path:pkgincludedir://p'`
-AS_IF([test -z "$OMPI_COMPONENT_DIR" || test -z "$OMPI_HELP_DIR"],
-  [AC_MSG_RESULT([unknown])
-   AC_MSG_ERROR([$OMPI_INFO does not say where Open MPI is installed])])
-AC_MSG_RESULT([$OMPI_COMPONENT_DIR])
+DMA_OMPI_DIRS
 DMA_COMPONENT_PATH
 
 # Warnings about Open MPI's headers are not ours to fix.
@@ -130,13 +115,57 @@ AC_SUBST([OMPI_COMPONENT_LDFLAGS])
 AC_SUBST([OMPI_COMPONENT_LIBS])
 ])
 
+# DMA_OMPI_DIRS
+#
+# Asks ompi_info, which knows all folders. In a cross build it cannot run. Then the wrapper says where the libraries are. The
+# folder of the components is in there; its name differs between distributions (openmpi, openmpi3, openmpi40). The help files
+# are beside the data of the wrapper.
+AC_DEFUN([DMA_OMPI_DIRS], [
+AS_IF([test "x$cross_compiling" = xyes], [
+  OMPI_COMPONENT_DIR= OMPI_HELP_DIR= dma_include=
+  for dma_dir in `"$MPICC" -showme:incdirs`; do
+    test ! -d "$dma_dir/openmpi" || dma_include=$dma_dir/openmpi
+  done
+  for dma_dir in `"$MPICC" -showme:libdirs`; do
+    for dma_file in "$dma_dir"/openmpi*; do
+      test ! -d "$dma_file" || OMPI_COMPONENT_DIR=$dma_file
+    done
+    for dma_up in .. ../.. ../../.. ../../../..; do
+      AS_IF([test -e "$dma_dir/$dma_up/share/openmpi/mpicc-wrapper-data.txt"],
+        [OMPI_HELP_DIR=`cd "$dma_dir/$dma_up" && pwd`/share/openmpi])
+    done
+  done
+  dma_asked=$MPICC
+], [
+  AC_PATH_PROG([OMPI_INFO], [ompi_info], [], [$OMPI_BINDIR$PATH_SEPARATOR$PATH])
+  AS_IF([test -z "$OMPI_INFO"],
+    [AC_MSG_ERROR([ompi_info not found beside $MPICC (Debian: apt-get install openmpi-bin)])])
+  AC_MSG_CHECKING([whether ompi_info and mpicc belong together])
+  dma_info=`"$OMPI_INFO" --version | sed -n 's/^Open MPI v//p'`
+  AC_MSG_RESULT([$dma_info])
+  AS_CASE([$dma_info],
+    [$OMPI_VERSION|$OMPI_VERSION@<:@!0-9@:>@*], [],
+    [AC_MSG_ERROR([$OMPI_INFO is of Open MPI $dma_info, $MPICC of $OMPI_VERSION; give --with-ompi=DIR])])
+  OMPI_COMPONENT_DIR=`"$OMPI_INFO" --path pkglibdir --parsable | sed -n 's/^path:pkglibdir://p'`
+  OMPI_HELP_DIR=`"$OMPI_INFO" --path pkgdatadir --parsable | sed -n 's/^path:pkgdatadir://p'`
+  dma_include=`"$OMPI_INFO" --path pkgincludedir --parsable | sed -n 's/^path:pkgincludedir://p'`
+  dma_asked=$OMPI_INFO
+])
+AC_MSG_CHECKING([where Open MPI keeps its components])
+AS_IF([test -z "$OMPI_COMPONENT_DIR" || test -z "$OMPI_HELP_DIR"],
+  [AC_MSG_RESULT([unknown])
+   AC_MSG_ERROR([$dma_asked does not say where Open MPI is installed])])
+AC_MSG_RESULT([$OMPI_COMPONENT_DIR])
+])
+
 # DMA_COMPONENT_PATH
 #
 # What else must be in OMPI_MCA_mca_base_component_path if it names our folder. Components of Open MPI that are files are
 # found only if their folder is in it, too. OMPI_COMPONENT_REST is that folder, with a colon in front, or empty. From 5.0 on
 # PMIx uses the variable, too, unless PMIX_MCA_mca_base_component_path says where its components are: PMIX_COMPONENT_DIR, if
-# there are any. OMPI_PATH_KEPT is no if mpirun sets the variable for its ranks when the user has not set it (Debian's 5.0
-# does, to PMIx's folder). Then a component in Open MPI's own folder is not found under mpirun.
+# there are any. OMPI_PATH_KEPT is no if mpirun sets the variable for its ranks when the user has not set it: to what the file
+# of PMIx's parameters says, if that has a line for it (Debian's 5.0 has, with PMIx's folder). Then a component in Open MPI's
+# own folder is not found under mpirun. PMIx's build has decided where that file is; these are the places that are known.
 AC_DEFUN([DMA_COMPONENT_PATH], [
 OMPI_COMPONENT_REST=
 for dma_file in "$OMPI_COMPONENT_DIR"/mca_*.so; do
@@ -149,12 +178,14 @@ AS_IF([test $dma_major -ge 5],
   [PMIX_COMPONENT_DIR=`$PKG_CONFIG --variable=libdir pmix 2>/dev/null`/pmix
    test -d "$PMIX_COMPONENT_DIR" || PMIX_COMPONENT_DIR=
    AC_MSG_CHECKING([whether mpirun leaves the component path alone])
-   dma_path=`env -u OMPI_MCA_mca_base_component_path OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-     timeout 30 "$OMPI_BINDIR/mpirun" --oversubscribe -n 1 env 2>&AS_MESSAGE_LOG_FD </dev/null`
-   AS_CASE([$?,$dma_path],
-     [0,*OMPI_MCA_mca_base_component_path=*], [OMPI_PATH_KEPT=no],
-     [0,*], [],
-     [OMPI_PATH_KEPT=unknown])
+   OMPI_PATH_KEPT=unknown
+   dma_prefix=`$PKG_CONFIG --variable=prefix pmix 2>/dev/null`
+   for dma_dir in ${dma_prefix:+"$dma_prefix/etc" "$dma_prefix/share"} "`AS_DIRNAME(["$OMPI_BINDIR"])`/etc" /etc /etc/pmix; do
+     AS_IF([grep '^@<:@ 	@:>@*mca_base_component_path' "$dma_dir/pmix-mca-params.conf" >/dev/null 2>&1],
+       [OMPI_PATH_KEPT=no
+        break],
+       [test -r "$dma_dir/pmix-mca-params.conf"], [OMPI_PATH_KEPT=yes])
+   done
    AC_MSG_RESULT([$OMPI_PATH_KEPT])])
 AC_SUBST([OMPI_COMPONENT_REST])
 AC_SUBST([PMIX_COMPONENT_DIR])

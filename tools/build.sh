@@ -19,7 +19,7 @@ has_header() {
     printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$1" | gcc -E -x c - >/dev/null 2>&1
 }
 
-# missing_packages PART...: the missing Debian packages for `build`, `unit` (unit tests), `memcheck`, `scripts` (of tests),
+# missing_packages PART...: the missing Debian packages for `build`, `unit` (unit tests), `probes`, `memcheck`, `scripts` (of tests),
 # `plots`, `hosts` (the testbed), `node` (the emulated GPU node), `languages` (of examples), `recipes` (the readers of
 # recipes for packages), `packages` (the builders of packages), `slurm`, `compilers` (clang beside GCC), `fuzzers`
 # (libFuzzer) and `aarch64` (to build for it). Looks for the program or header, not for the package: an Open MPI that was
@@ -44,8 +44,6 @@ missing_for_build() {
     command -v pkg-config >/dev/null || missing+=(pkg-config)
     mpicc=$(command -v "${MPICC:-mpicc.openmpi}" || command -v mpicc || true)
     { [ -n "$mpicc" ] && "$mpicc" -showme:compile; } >/dev/null 2>&1 || missing+=(libopenmpi-dev)
-    # Static probes. A build without this header has none.
-    echo '#include <sys/sdt.h>' | gcc -E - >/dev/null 2>&1 || missing+=(systemtap-sdt-dev)
     { command -v ompi_info && command -v mpirun; } >/dev/null || missing+=(openmpi-bin)
 }
 
@@ -53,6 +51,11 @@ missing_for_unit() {
     pkg-config --exists check 2>/dev/null || missing+=(check)
     # Between nodes. A build without UCX serves single nodes only.
     pkg-config --exists ucx 2>/dev/null || missing+=(libucx-dev)
+}
+
+# Static probes. A build without this header has none.
+missing_for_probes() {
+    has_header sys/sdt.h || missing+=(systemtap-sdt-dev)
 }
 
 missing_for_memcheck() {
@@ -115,21 +118,24 @@ missing_for_aarch64() {
 missing_for_node() {
     [ "$(uname -m)" = x86_64 ] || return 0
     # Where there is one: in ROCm from 6.3 on it is a part of ROCr.
-    has_header hsakmt.h || [ -n "${DMA_SERIES_ROOT:-}" ] || missing+=(libhsakmt-dev)
+    has_header hsakmt.h || has_header hsakmt/hsakmt.h || [ -n "${DMA_SERIES_ROOT:-}" ] || missing+=(libhsakmt-dev)
     has_header hsa/hsa.h || missing+=(libhsa-runtime-dev)
     has_header hip/hip_runtime_api.h || missing+=(libamdhip64-dev)
-    has_header amd_comgr.h || missing+=(libamd-comgr-dev)
+    has_header amd_comgr.h || has_header amd_comgr/amd_comgr.h || missing+=(libamd-comgr-dev)
     command -v rocminfo >/dev/null || missing+=(rocminfo)
 }
 
+# A user who is not root installs through sudo, if that asks nothing.
+as_root=()
+[ "$(id -u)" = 0 ] || as_root=(sudo -n)
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get)
+
 apt_install() {
-    local as=() log
-    [ "$(id -u)" = 0 ] || as=(sudo -n)
+    local log
     log=$(mktemp)
-    local install=("${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@")
     # Package lists may be missing or old. They are fetched only in that case.
-    if ! "${install[@]}" </dev/null >"$log" 2>&1; then
-        if ! { "${as[@]}" apt-get update -q && "${install[@]}"; } </dev/null >"$log" 2>&1; then
+    if ! "$@" </dev/null >"$log" 2>&1; then
+        if ! { "${apt[@]}" update -q && "$@"; } </dev/null >"$log" 2>&1; then
             tail -n 20 "$log" >&2
             rm -f "$log"
             return 1
@@ -138,16 +144,22 @@ apt_install() {
     rm -f "$log"
 }
 
-# install_packages PART...: installs everything that these parts need and that is missing.
+# install_packages PART...: installs everything that these parts need and that is missing, and first prints how. With
+# `no_install=1` it only prints it, and ends the script.
 install_packages() {
-    local packages
+    local packages install
     mapfile -t packages < <(missing_packages "$@")
     [ -n "${packages[0]:-}" ] || return 0
-    if ! command -v apt-get >/dev/null || { [ "$(id -u)" != 0 ] && ! sudo -n true 2>/dev/null; }; then
+    install=("${apt[@]}" install -y -q --no-install-recommends "${packages[@]}")
+    if ! command -v apt-get >/dev/null; then
         die "missing; please install, by their Debian names: ${packages[*]}"
     fi
-    say "installing ${packages[*]}"
-    apt_install "${packages[@]}" || die "apt-get could not install ${packages[*]}"
+    if [ "${no_install:-0}" = 1 ] || ! "${as_root[@]}" true 2>/dev/null; then
+        die "missing; as root, run: apt-get install --no-install-recommends ${packages[*]}"
+    fi
+    say "installing what is missing (--no-install: only print it):"
+    say "  ${install[*]}"
+    apt_install "${install[@]}" || die "apt-get could not install ${packages[*]}"
 }
 
 # configure_build DIR OPTION...: makes DIR a build of this tree with these options, unless it is one already. Without
