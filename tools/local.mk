@@ -60,7 +60,8 @@ tools_info_coll_dma_info_SOURCES = \
 	tools/state/read.c \
 	tools/state/state.h \
 	$(info_sources)
-tools_info_coll_dma_info_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS)
+tools_info_coll_dma_info_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS) -DDMA_PKGDATADIR='"$(pkgdatadir)"' \
+	-DDMA_PATH_KEPT='"$(OMPI_PATH_KEPT)"'
 tools_info_coll_dma_info_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 
 # The program that says which ranks of a job wait for which.

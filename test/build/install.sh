@@ -24,13 +24,26 @@ own_folders() {
 }
 
 uninstall() {
-    make -s -C "$build" uninstall DESTDIR="$work/own" && [ -z "$(files_under "$work/own")" ]
+    make -s -C "$build" uninstall DESTDIR="$work/own" && [ -z "$(files_under "$work/own")" ] &&
+        ! find "$work/own" -name coll-dma | grep .
+}
+
+# A folder of the system in front of PATH would hide the Python of a virtual environment.
+no_system_folders() {
+    local file
+    make -s -C "$build" install DESTDIR="$work/system" prefix=/usr libdir=/usr/lib/x86_64-linux-gnu >"$work/system.log" 2>&1 ||
+        { cat "$work/system.log"; return 1; }
+    for file in "$work/system/usr/share/coll-dma/env.sh" "$work/system/usr/share/modulefiles/coll-dma/$version"; do
+        cat "$file"
+        grep -q component_path "$file" && ! grep -E '[ _](PATH|LD_LIBRARY_PATH|PKG_CONFIG_PATH)[ =]' "$file" || return 1
+    done
 }
 
 # The same build, with another destination for make.
 elsewhere() {
     make -s -C "$build" install componentdir="$work/mca" helpdir="$work/mca" prefix="$work/prefix" >"$work/mca.log" 2>&1 ||
         { cat "$work/mca.log"; return 1; }
+    [ "$(id -u)" != 0 ] || grep 'find libmpix_dma .*: ldconfig$' "$work/mca.log" || return 1
     files_under "$work/mca"
     [ "$(files_under "$work/mca")" = './help-coll-dma.txt ./mca_coll_dma.so ' ]
 }
@@ -165,6 +178,7 @@ linked() {
 
 ok "the component goes into Open MPI's own directory" own_folders
 ok 'make uninstall leaves nothing' uninstall
+ok 'the file for shells puts no folder of the system first' no_system_folders
 ok 'a directory of its own gets the component and its help, nothing else' elsewhere
 ok 'the commands go below the prefix' commands_work
 ok 'their manual pages are right' pages

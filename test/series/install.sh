@@ -48,8 +48,21 @@ needed() {
     fi
 }
 
+# What a user asks says the same as the text.
+info_agrees() {
+    local output
+    output=$(coll_dma_info 2>&1)
+    echo "$output"
+    if grep -q '/env\.sh$' "$log"; then
+        grep -q 'under mpirun.*env\.sh' <<<"$output"
+    else
+        ! grep -q 'env\.sh' <<<"$output"
+    fi
+}
+
 ok 'make install' installs
 ok 'ompi_info finds it' singleton
 ok 'mpirun finds it, set up as make install says' as_told
 ok 'and only what is needed is said' needed
+ok 'coll_dma_info says it, too' info_agrees
 finish

@@ -3,6 +3,7 @@
  * job prints and counts.
  */
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tools/info/info.h"
@@ -36,6 +37,11 @@ static void check_mpi(info_t *info)
     if (why) {
         add(info, DMA_REASON_NONE, "no collective is served", "%s%s%s", why, info->mpi.loaded ? "" : ": ",
             info->mpi.loaded ? "" : info->mpi.why);
+    }
+    /* This process may have found it where ranks of mpirun do not look. */
+    else if (!strcmp(DMA_PATH_KEPT, "no") && !getenv("OMPI_MCA_mca_base_component_path")) {
+        add(info, DMA_REASON_NONE, "jobs run without coll/dma, and mpirun --mca coll dma fails",
+            "the path of components under mpirun; before it, run: . " DMA_PKGDATADIR "/env.sh");
     }
 }
 
