@@ -212,6 +212,7 @@ plots() {
     chmod +x "$work/bin/gnuplot"
     PATH=$work/bin:$PATH job 2 -x PATH "$bench" "${few[@]}" -p 2 -r stock --plot "$work/stub.svg" allgather alltoall >"$work/out" || return 1
     cat "$work/gnuplot.log"
+    [ ! -e "$work/stub.svg" ] && grep -q '^# Warning: 2 passes decide nothing' "$work/out" || return 1
     grep -q "set output '$work/stub-alltoall.svg'" "$work/gnuplot.log" && grep -q "title 'stock'" "$work/gnuplot.log" || return 1
     command -v gnuplot >/dev/null || { echo 'gnuplot is not installed'; return; }
     for type in svg png; do

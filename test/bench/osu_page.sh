@@ -25,7 +25,8 @@ case " $* $name $side " in
 *" osu_alltoallv dma "*) [ -z "${STUB_FAIL:-}" ] || fail=$STUB_FAIL ;;
 esac
 [ "$fail" != hang ] || sleep 100
-[ "$fail" != crash ] || { echo 'buffer is not aligned' >&2; exit 3; }
+[ "$fail" != crash ] || { printf 'buffer is not aligned\n  Exit code:    3\n' >&2; exit 3; }
+[ "$fail" != slots ] || { echo 'There are not enough slots available in the system to satisfy the 2' >&2; exit 1; }
 [ "$side" != dma ] || [ -n "${STUB_ASIDE:-}" ] || echo '[h:1] coll/dma: communicator MPI_COMM_WORLD (0): 4 ranks, ready' >&2
 [ -z "${STUB_ASIDE:-}" ] || echo '[h:1] coll/dma: communicator MPI_COMM_WORLD (0): not served: no shared memory' >&2
 case $name in osu_xccl_*) echo "${NCCL_DEBUG:+NCCL version 2.28.9+cuda13.0}" ;; esac
@@ -271,6 +272,7 @@ ok 'the tables' tables
 ok 'nothing is missing' all_run
 ok 'few passes decide nothing' undecided
 ok 'wrong data' says_why wrong 'wrong data, as OSU'
+ok 'too few slots' says_why slots 'exit status 1: there are not enough slots.*--oversubscribe'
 ok 'a crash' says_why crash 'exit status 3: buffer is not aligned'
 ok 'a hang' says_why hang 'not finished after 10 s' --timeout 10
 ok 'OSU without device memory' without_device

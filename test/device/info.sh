@@ -106,6 +106,10 @@ all_hidden() {
         "d['answer']['device_memory'].startswith('nobody')" "'may be read by this process' in d['runtime']['kernel_why']"
 }
 
+other_operation() {
+    refuses 'takes allgather or alltoall, not: gather' "$root/with-build" --build "$build" "$info" --predict gather
+}
+
 # Without a GPU, or without a runtime that works, predictions for one are marked as assumptions.
 no_gpus() {
     gathers 0 - && is 'not g' "d['runtime']['why'] != ''" "d['answer']['host_memory'] == 'processors'" 'd["open_mpi"]["component"]["loaded"]' \
@@ -459,6 +463,7 @@ ok 'the self-test' self_test
 ok 'some GPUs are hidden' hidden
 ok 'all GPUs are hidden' all_hidden
 ok 'no GPUs' no_gpus
+ok 'a prediction of another operation is refused' other_operation
 ok 'a provider that does not work is wanted' wanted_provider
 ! stands_at thunk || ok 'a new ROCr' new_rocr
 ok 'an old kernel' old_kernel

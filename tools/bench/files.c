@@ -154,13 +154,18 @@ const char *bench_json_write(const bench_t *b)
 
 const char *bench_plot_can(const char *path)
 {
+    const char *why;
     FILE *file;
 
     if (system("gnuplot --version >/dev/null 2>&1")) { /* NOLINT: the user's own */
         return "gnuplot is not installed";
     }
     file = fopen(path, "w");
-    return file ? closed(file, false) : strerror(errno);
+    why = file ? closed(file, false) : strerror(errno);
+    if (!why) {
+        remove(path); /* with several operations their files have longer names */
+    }
+    return why;
 }
 
 static void put_data(FILE *gnuplot, const bench_t *b, const bench_operation_t *op, int side)

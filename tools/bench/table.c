@@ -1,11 +1,13 @@
 /* The tables: see bench.h. The columns of OSU's programs, then the rivals. Lines that begin with # are remarks, as in
  * OSU's output. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "tools/bench/bench.h"
 
-enum { WIDTH = 18, NARROW = 8, JOULES = 11 };
+enum { WIDTH = 18, NARROW = 8, JOULES = 11, DECIDING = 5 };
 
 /* Columns of OSU's programs, after the size. */
 typedef struct column {
@@ -54,6 +56,26 @@ static void head_rival(const char *name)
     printf("  %*s%*s%*s%*s", WIDTH, title, NARROW, "ratio", NARROW, "5%", NARROW, "95%");
 }
 
+/* Why the times of this run may mislead. */
+static void warn(const bench_t *b)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    double load;
+
+    if (b->size == 1) {
+        printf("# Warning: with one rank nothing moves between ranks.\n");
+    }
+    if (b->nsides > 1 && b->passes < DECIDING) {
+        printf("# Warning: %d pass%s decide nothing; use -p %d or more.\n", b->passes, b->passes > 1 ? "es" : "",
+               DECIDING);
+    }
+    /* Ranks of this run are a part of the load. */
+    if (getloadavg(&load, 1) == 1 && load > (double)cores + b->size) {
+        printf("# Warning: the load of this host is %.1f on %ld cores, so others take part in these times.\n", load,
+               cores);
+    }
+}
+
 static void head(const bench_t *b, const bench_operation_t *op)
 {
     static const char *const memory[] = {"", "-ROCM", "-CUDA", "-GPU"};
@@ -63,6 +85,7 @@ static void head(const bench_t *b, const bench_operation_t *op)
     printf("# %s: %d ranks, %s%s%s, median of %d pass%s\n", op->name, b->size, b->sides[0].name,
            b->o.in_place ? ", in place" : "", op->v && b->o.skew ? ", blocks differ" : "", b->passes,
            b->passes > 1 ? "es" : "");
+    warn(b);
     if (op->form == BENCH_NONBLOCKING) {
         printf("# Overall = Coll. Init + Compute + MPI_Wait; rivals and ratios are of Pure Comm.\n");
     }

@@ -225,6 +225,9 @@ int info_options_parse(info_options_t *o, int argc, char **argv, bool speaks)
         }
         details = details || option > PREDICT;
         if (!set_option(o, option, optarg)) {
+            if (option == PREDICT) {
+                return wrong(speaks, "--predict takes allgather or alltoall, not", optarg);
+            }
             return wrong(speaks, names[index].name, optarg);
         }
     }
