@@ -51,7 +51,7 @@ needed() {
 # What a user asks says the same as the text.
 info_agrees() {
     local output
-    output=$(coll_dma_info 2>&1)
+    output=$("$build/tools/info/coll_dma_info" 2>&1)
     echo "$output"
     if grep -q '/env\.sh$' "$log"; then
         grep -q 'under mpirun.*env\.sh' <<<"$output"
