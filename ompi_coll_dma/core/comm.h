@@ -29,7 +29,6 @@
 #include "dma/comm.h"
 #include "dma/engine.h"
 #include "gpu/budget.h"
-#include "gpu/cache.h"
 #include "gpu/runtime.h"
 #include "node/plain.h"
 #include "node/window.h"
@@ -95,16 +94,16 @@ struct dma_proc {
     /* State of the device route (device/device.h). */
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
-    pthread_mutex_t device_lock; /* guards ipc, devices, relays, writers, scratch, pins and slots */
+    pthread_mutex_t device_lock; /* guards ipc, devices, relays, writers, leases and slots */
     pthread_mutex_t submitter_lock;
     struct dma_submitter *submitter;
     _Atomic int armed; /* persistent calls whose programs the engines have beforehand */
     struct dma_ipc *ipc;
     struct dma_device *devices;
     struct dma_writer *writers;
-    dma_cache_t scratch;     /* device/pool.h */
-    dma_cache_t pins;        /* device/pins.h */
-    struct dma_slots *slots; /* device/slots.h */
+    struct dma_lease *leases; /* device/lease.h */
+    uint64_t lease_uses;      /* so far: orders them */
+    struct dma_slots *slots;  /* device/slots.h */
     dma_budget_t budget;
 
     /* State of the cluster route (cluster/cluster.h). */

@@ -152,11 +152,11 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
         return DMA_OK;
     }
     dc->last.served = false;
-    status = dma_ipc_export(comm->proc->ipc, halves ? &d->memory->memory : &d->recv, &export);
+    status = dma_ipc_export(comm->proc->ipc, halves ? &d->memory->about : &d->recv, &export);
     if (status != DMA_OK) {
         return status;
     }
-    if (d->memory && export.base == d->memory->memory.base) {
+    if (d->memory && export.base == d->memory->about.base) {
         dma_ipc_is_ours(comm->proc->ipc, export.number);
     }
     traits = dma_gpu_traits_of_call(&dc->device->traits, dc->may_arm);

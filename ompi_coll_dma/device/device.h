@@ -8,7 +8,7 @@
  *     comm.c          publish where the receive buffer is
  *     call.c          enter, read the descriptors of all ranks, agree, choose
  *     stage.c         copy to host memory, if the call takes the host plan
- *     scratch.c       put device memory of ours (pool.h) in place of blocks that engines cannot use where they are
+ *     scratch.c       put device memory of ours (lease.h) in place of blocks that engines cannot use where they are
  *     pieces.c        the same, piece by piece, for calls that are larger than that memory
  *     by_slots.c      where engines cannot move the data between the ranks: through pinned memory that the ranks share
  *     slot_copies.c   copy pieces of blocks into and out of that memory
@@ -85,7 +85,6 @@
 #include "core/comm.h"
 #include "device/gather.h"
 #include "device/pins.h"
-#include "device/pool.h"
 #include "device/slots.h"
 #include "dma/parts.h"
 #include "engine/gpu.h"
@@ -133,7 +132,7 @@ typedef struct dma_device_stage {
     dma_shape_t send_shape, recv_shape;      /* of the blocks that are replaced */
     const dma_side_t *send_type, *recv_type; /* their irregular datatype, or NULL */
     int64_t *displs;                         /* of the packed blocks: n to send, then n to receive */
-    dma_pin_t *pins[2]; /* by side, of host memory: the blocks are in it; NULL: in pageable memory */
+    dma_lease_t *pins[2]; /* by side, of host memory: the blocks are in it; NULL: in pageable memory */
 } dma_device_stage_t;
 
 /* The state of a task with device memory. */
@@ -152,7 +151,7 @@ struct dma_device_call {
     bool by_link;                    /* both sides are pinned or managed memory, which the device copies */
     bool send_scratch, recv_scratch; /* the engines cannot use this side where it is: scratch.c */
     bool brief;                      /* they could use the receive side, but it is likely to be freed soon */
-    dma_scratch_t *memory;           /* that the call has borrowed; NULL: none */
+    dma_lease_t *memory;             /* that the call has borrowed; NULL: none */
     uint64_t piece;                  /* most bytes of a block for which `memory` has room; 0: for all of them */
     bool piece_send, piece_recv;     /* then: this side is replaced */
     dma_status_t failed;             /* not DMA_OK: the submitter has found this error */
@@ -270,7 +269,7 @@ typedef struct dma_device_by_slots {
     uint64_t taken, read;    /* copies out of the slots of peers have started, have ended; in pieces */
     bool gathers;            /* the processor packs what is sent: gather.c */
     dma_gather_t gather;     /* then; else unused */
-    dma_scratch_t *room;     /* device memory for packed pieces, or NULL */
+    dma_lease_t *room;       /* device memory for packed pieces, or NULL */
     uint64_t room_bytes;     /* of it for each direction */
     char **slots;            /* by rank: where its slots are */
     dma_slots_view_t *views; /* by rank; they outlive the call */

@@ -31,7 +31,7 @@
 #define ZEROS         (UINT64_C(1) << 20) /* bytes that are written at once */
 
 struct dma_device_eager {
-    dma_scratch_t *memory; /* the banks; kernels of the host run in its first stream */
+    dma_lease_t *memory;   /* the banks; kernels of the host run in its first stream */
     bool registered;       /* the arena, for the words */
     bool launched;         /* the host has launched a kernel */
     dma_eager_args_t args; /* of every start, except for the epoch and the steps */
@@ -175,7 +175,15 @@ static dma_status_t take_banks(const dma_comm_t *comm, struct dma_device_eager *
     const struct dma_device_comm *dc = comm->device;
     uint64_t bytes = 2 * e->args.bank_bytes;
     dma_gpu_scope_t scope;
-    dma_status_t status = dma_scratch_get_lasting(comm, dc->rt, dc->device->ordinal, bytes, &e->memory);
+    dma_status_t status = dma_lease_take(comm->proc,
+                                         &(dma_lease_want_t){.kind = DMA_LEASE_DEVICE,
+                                                             .rt = dc->rt,
+                                                             .device = dc->device->ordinal,
+                                                             .bytes = bytes,
+                                                             .least = bytes,
+                                                             .streams = 1,
+                                                             .exact = true},
+                                         &e->memory);
 
     if (status != DMA_OK) {
         e->memory = NULL;
@@ -211,7 +219,7 @@ static dma_status_t take_own(dma_comm_t *comm, struct dma_device_eager *e, dma_e
 
     status = status == DMA_OK ? register_words(comm, e) : status;
     status = status == DMA_OK ? comm->device->rt->device_pci(comm->device->device->ordinal, &own->pci) : status;
-    status = status == DMA_OK ? dma_ipc_export(comm->proc->ipc, &e->memory->memory, &own->export) : status;
+    status = status == DMA_OK ? dma_ipc_export(comm->proc->ipc, &e->memory->about, &own->export) : status;
     if (status == DMA_OK) {
         dma_ipc_is_ours(comm->proc->ipc, own->export.number);
         own->nonce = dma_ipc_nonce(comm->proc->ipc);
@@ -542,9 +550,9 @@ void dma_device_eager_destroy(dma_comm_t *comm)
         }
     }
     if (e->memory && (comm->window.permanent || may_still_come(comm))) {
-        dma_scratch_keep(comm->proc, e->memory);
+        dma_lease_lose(comm->proc, e->memory);
     } else if (e->memory) {
-        dma_scratch_put(comm->proc, e->memory, false);
+        dma_lease_give_back(comm->proc, e->memory);
     }
     free(e);
     comm->device->eager = NULL;

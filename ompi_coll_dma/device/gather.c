@@ -68,7 +68,7 @@ static void widen(void *arg, char *at, uint64_t byte, uint64_t bytes)
 
 static uint64_t half_bytes(const dma_gather_t *g)
 {
-    return g->pin->block.bytes / 2;
+    return g->pin->bytes / 2;
 }
 
 static char *memory_of(const dma_gather_t *g, unsigned half)
@@ -93,7 +93,7 @@ static dma_status_t fetch(dma_gather_t *g, const dma_comm_t *comm, const dma_gat
         return DMA_UNSUPPORTED;
     }
     status = dma_pin_start(g->pin, memory_of(g, half), h->first, h->span);
-    status = status == DMA_OK ? g->pin->block.rt->event_record(g->pin->event[half], g->pin->stream) : status;
+    status = status == DMA_OK ? g->pin->rt->event_record(g->pin->event[half], g->pin->stream[0]) : status;
     h->part = status == DMA_OK ? *part : h->part;
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
 }
@@ -103,7 +103,7 @@ static dma_status_t wait_for(const dma_gather_t *g, unsigned half)
     dma_pause_t pause = {0};
     dma_status_t status;
 
-    while ((status = g->pin->block.rt->event_query(g->pin->event[half])) == DMA_AGAIN) {
+    while ((status = g->pin->rt->event_query(g->pin->event[half])) == DMA_AGAIN) {
         dma_pause(&pause);
     }
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
@@ -163,6 +163,6 @@ dma_status_t dma_gather_pack(dma_gather_t *g, const dma_comm_t *comm, const dma_
 
 void dma_gather_end(dma_gather_t *g, dma_proc_t *proc)
 {
-    dma_pin_put(proc, g->pin); /* waits for copies that are under way */
+    dma_lease_give_back(proc, g->pin); /* waits for copies that are under way */
     g->pin = NULL;
 }

@@ -27,7 +27,7 @@ typedef struct dma_gather_half {
 } dma_gather_half_t;
 
 typedef struct dma_gather {
-    dma_pin_t *pin;
+    dma_lease_t *pin;
     const dma_side_t *type;
     unsigned next; /* half for the next part */
     dma_gather_half_t halves[2];

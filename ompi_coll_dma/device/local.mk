@@ -17,13 +17,13 @@ core_sources += \
 	ompi_coll_dma/device/scratch.c \
 	ompi_coll_dma/device/in_stream.c \
 	ompi_coll_dma/device/in_stream.h \
+	ompi_coll_dma/device/lease.c \
+	ompi_coll_dma/device/lease.h \
 	ompi_coll_dma/device/parts.c \
 	ompi_coll_dma/device/persistent.c \
 	ompi_coll_dma/device/pieces.c \
 	ompi_coll_dma/device/pins.c \
 	ompi_coll_dma/device/pins.h \
-	ompi_coll_dma/device/pool.c \
-	ompi_coll_dma/device/pool.h \
 	ompi_coll_dma/device/proc.c \
 	ompi_coll_dma/device/resolve.c \
 	ompi_coll_dma/device/route.c \

@@ -78,7 +78,7 @@ dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, 
 static dma_status_t copy_by_slots(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
                                   uint64_t bytes, bool reads)
 {
-    dma_pin_t *pin = bytes > SMALL_COPY ? dma_pin_get_slots(proc, rt, device) : NULL;
+    dma_lease_t *pin = bytes > SMALL_COPY ? dma_pin_get_slots(proc, rt, device) : NULL;
     dma_gpu_scope_t scope;
     dma_status_t status;
 
@@ -89,7 +89,7 @@ static dma_status_t copy_by_slots(dma_proc_t *proc, const dma_gpu_runtime_t *rt,
         status = (reads ? dma_pin_read : dma_pin_write)(pin, to, from, bytes);
         rt->leave(&scope);
     }
-    dma_pin_put(proc, pin);
+    dma_lease_give_back(proc, pin);
     return status;
 }
 
@@ -106,15 +106,15 @@ dma_status_t dma_device_write(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int
 }
 
 /* Reads device memory into a block of pinned memory. */
-static dma_status_t fill_pin(dma_pin_t *pin, const void *from, uint64_t bytes)
+static dma_status_t fill_pin(dma_lease_t *pin, const void *from, uint64_t bytes)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = pin->block.rt->enter(pin->block.device, &scope);
+    dma_status_t status = pin->rt->enter(pin->device, &scope);
 
     if (status == DMA_OK) {
         status = dma_pin_start(pin, pin->memory, from, bytes);
         status = status == DMA_OK ? dma_pin_end(pin) : status;
-        pin->block.rt->leave(&scope);
+        pin->rt->leave(&scope);
     }
     return status;
 }
@@ -124,7 +124,7 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
     char *at = dma_side_addr(side, block), *bounce;
     dma_span_t span = span_of_block(side, at, count);
     dma_status_t status;
-    dma_pin_t *pin;
+    dma_lease_t *pin;
 
     if (side->dense) {
         return dma_device_read(comm->proc, side->runtime, side->device, to, at, count * side->size);
@@ -140,7 +140,7 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
         status = comm->host->pack(bounce + (at - span.first), count, side->type, to, count * side->size);
     }
     if (pin) {
-        dma_pin_put(comm->proc, pin);
+        dma_lease_give_back(comm->proc, pin);
     } else {
         free(bounce);
     }

@@ -15,8 +15,7 @@ static void end_threads(dma_proc_t *proc)
 static void destroy_devices(dma_proc_t *proc)
 {
     dma_submitter_destroy(proc);
-    dma_scratch_destroy(proc);
-    dma_pins_destroy(proc);
+    dma_leases_destroy(proc);
     dma_slots_destroy(proc);
     dma_devices_destroy(proc);
     dma_writers_destroy(proc);

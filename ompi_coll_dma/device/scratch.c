@@ -11,7 +11,7 @@
  * arrives there and is copied to its place after the call. The runtime does these copies (copies.c). Peers see a contiguous
  * buffer of plain memory and need not know.
  *
- *     scratch   | blocks to receive | blocks to send |     borrowed by one call (pool.h)
+ *     scratch   | blocks to receive | blocks to send |     taken by one call (lease.h)
  *
  * If the scratch memory is smaller than that, because it would exceed the bound or does not fit on the device, the call is
  * carried out in pieces by all ranks (pieces.c). If there is none, the call is staged in host memory. Functions with the note
@@ -150,7 +150,7 @@ static dma_status_t try_stage(const dma_comm_t *comm, dma_task_t *task, const ne
 static void replace_sides(struct dma_device_call *d, const need_t *need)
 {
     if (need->recv) {
-        d->recv = d->memory->memory;
+        d->recv = d->memory->about;
         d->recv_on = true;
         d->recv_shape = (dma_shape_t){0};
         d->recv_type = NULL;
@@ -210,7 +210,7 @@ static dma_status_t use_whole(dma_comm_t *comm, dma_task_t *task, const need_t *
 static void use_pieces(dma_comm_t *comm, struct dma_device_call *d, const need_t *need, uint64_t most)
 {
     note_scratch(comm, d, need);
-    d->piece = dma_piece_of(d->memory->block.bytes, need->blocks);
+    d->piece = dma_piece_of(d->memory->bytes, need->blocks);
     if (d->piece < most && !(d->by_link && d->piece >= LINK_LEAST)) {
         dma_comm_note_reason(comm, DMA_REASON_scratch_bound);
     }
@@ -233,6 +233,29 @@ static uint64_t link_piece(const dma_comm_t *comm, const dma_task_t *task)
     return piece < LINK_LEAST ? LINK_LEAST : piece;
 }
 
+/* Peers must be able to open what is received there. */
+static dma_status_t take_scratch(const dma_comm_t *comm, struct dma_device_call *d, uint64_t want, uint64_t least)
+{
+    dma_status_t status = dma_lease_take(comm->proc,
+                                         &(dma_lease_want_t){.kind = DMA_LEASE_DEVICE,
+                                                             .rt = d->rt,
+                                                             .device = d->device,
+                                                             .comm = comm,
+                                                             .bytes = want,
+                                                             .least = least,
+                                                             .streams = 2,
+                                                             .events = 2},
+                                         &d->memory);
+
+    if (status != DMA_OK) {
+        d->memory = NULL;
+    } else if (!d->memory->about.exportable) {
+        dma_device_put_scratch(comm->proc, d, false);
+        status = DMA_UNSUPPORTED;
+    }
+    return status;
+}
+
 static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
 {
     struct dma_device_call *d = task->device;
@@ -243,16 +266,15 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
     dma_status_t status;
 
     need.moved = moved;
-    status = dma_scratch_get(comm, d->rt, d->device, want, dma_piece_bytes(DMA_LEAST_PIECE, need.blocks), &d->memory);
+    status = take_scratch(comm, d, want, dma_piece_bytes(DMA_LEAST_PIECE, need.blocks));
     if (status != DMA_OK) {
-        d->memory = NULL;
         return status;
     }
-    if (d->brief && d->memory->block.bytes < want) { /* pieces would concern all ranks: peers open the buffer instead */
+    if (d->brief && d->memory->bytes < want) { /* pieces would concern all ranks: peers open the buffer instead */
         dma_device_put_scratch(comm->proc, d, false);
         return DMA_ERR_NOMEM;
     }
-    if (d->by_link || d->memory->block.bytes < want) {
+    if (d->by_link || d->memory->bytes < want) {
         use_pieces(comm, d, &need, piece);
         return DMA_OK;
     }
@@ -261,7 +283,7 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
         d->rt->leave(&scope);
     }
     if (status != DMA_OK) {
-        dma_scratch_wait(d->memory);
+        d->memory->copies = true;
         dma_device_put_scratch(comm->proc, d, false); /* no peer knows of it */
     }
     return status;
@@ -342,9 +364,11 @@ void dma_device_put_scratch(dma_proc_t *proc, struct dma_device_call *d, bool fa
 {
     if (d->memory) {
         if (failed) {
-            dma_scratch_wait(d->memory);
+            d->memory->copies = true;
+            dma_lease_lose(proc, d->memory);
+        } else {
+            dma_lease_give_back(proc, d->memory);
         }
-        dma_scratch_put(proc, d->memory, failed);
         d->memory = NULL;
     }
 }

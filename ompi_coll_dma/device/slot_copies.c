@@ -63,14 +63,20 @@ uint64_t dma_slots_get_room(dma_comm_t *comm, const dma_task_t *task, uint64_t p
     dma_device_by_slots_t *p = &comm->device->by_slots;
     layout_t send = layout_of(task, false);
     uint64_t want = DMA_SLOTS_STREAMS * piece;
-    dma_status_t status = dma_scratch_get(comm, d->rt, d->device, want, DMA_SLOTS_STREAMS * DMA_LEAST_PIECE, &p->room);
+    dma_status_t status = dma_lease_take(comm->proc,
+                                         &(dma_lease_want_t){.kind = DMA_LEASE_DEVICE,
+                                                             .rt = d->rt,
+                                                             .device = d->device,
+                                                             .bytes = want,
+                                                             .least = DMA_SLOTS_STREAMS * DMA_LEAST_PIECE},
+                                         &p->room);
 
     if (status != DMA_OK) {
         p->room = NULL;
         dma_comm_note_reason(comm, DMA_REASON_staged_room);
         return 0;
     }
-    p->room_bytes = p->room->block.bytes / DMA_SLOTS_STREAMS / DEVICE_PIECE_UNIT * DEVICE_PIECE_UNIT;
+    p->room_bytes = p->room->bytes / DMA_SLOTS_STREAMS / DEVICE_PIECE_UNIT * DEVICE_PIECE_UNIT;
     p->gathers = send.type && !dma_device_has_long_rows(comm, send.type) &&
                  dma_gather_begin(&p->gather, comm, d->rt, d->device, send.type);
     return p->room_bytes < piece ? p->room_bytes : piece;
@@ -85,7 +91,7 @@ void dma_slots_put_room(dma_comm_t *comm)
         p->gathers = false;
     }
     if (p->room) {
-        dma_scratch_put(comm->proc, p->room, false);
+        dma_lease_give_back(comm->proc, p->room);
         p->room = NULL;
     }
 }

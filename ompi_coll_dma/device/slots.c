@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "device/pins.h"
+#include "device/lease.h"
 #include "gpu/ipc.h"
 
 /* ---- making and freeing; with the device lock ---- */
@@ -221,7 +221,7 @@ dma_slots_t *dma_slots_get(dma_comm_t *comm, const dma_gpu_runtime_t *rt, int de
     s = find_idle(comm, rt, device, least);
     for (uint64_t bytes = DMA_SLOTS_MOST; !s && bytes >= least; bytes /= 2) {
         if (rt) {
-            dma_pins_make_room(proc, rt, device, bytes);
+            dma_lease_make_room(proc, DMA_LEASE_PINNED, bytes);
         }
         s = make(comm, rt, device, bytes);
     }

@@ -35,7 +35,7 @@ static dma_status_t copy_shaped(const dma_task_t *task, char *to, char *block, c
     const struct dma_device_call *d = task->device;
     dma_proc_t *proc = task->comm->proc;
     uint64_t span = dma_shape_span(shape, bytes);
-    dma_pin_t *pin = dma_pin_get(proc, d->rt, d->device, span);
+    dma_lease_t *pin = dma_pin_get(proc, d->rt, d->device, span);
     char *stretch = pin ? pin->memory : span == UINT64_MAX ? NULL : malloc(span);
     dma_status_t status;
 
@@ -54,7 +54,7 @@ static dma_status_t copy_shaped(const dma_task_t *task, char *to, char *block, c
         copy_rects(&dst, &src, bytes);
     }
     if (pin) {
-        dma_pin_put(proc, pin);
+        dma_lease_give_back(proc, pin);
     } else {
         free(stretch);
     }
@@ -77,7 +77,7 @@ typedef struct run {
 } run_t;
 
 /* `pin`: has our memory; NULL: it is pageable. In scope. */
-static dma_status_t copy_run(const dma_task_t *task, dma_pin_t *pin, const run_t *r, bool reads)
+static dma_status_t copy_run(const dma_task_t *task, dma_lease_t *pin, const run_t *r, bool reads)
 {
     const struct dma_device_call *d = task->device;
 
@@ -91,8 +91,8 @@ static dma_status_t copy_run(const dma_task_t *task, dma_pin_t *pin, const run_t
 
 /* Copies contiguous blocks, except one (-1: none). Blocks that follow each other are one copy, and nothing waits before the
  * end. In scope. */
-static dma_status_t copy_plain(const dma_task_t *task, dma_pin_t *pin, const dma_blocks_t *to, const dma_blocks_t *from,
-                               dma_range_t range, int except, bool reads)
+static dma_status_t copy_plain(const dma_task_t *task, dma_lease_t *pin, const dma_blocks_t *to,
+                               const dma_blocks_t *from, dma_range_t range, int except, bool reads)
 {
     dma_status_t status = DMA_OK;
     run_t r = {0};
@@ -113,7 +113,7 @@ static dma_status_t copy_plain(const dma_task_t *task, dma_pin_t *pin, const dma
 }
 
 static dma_status_t copy_in(const dma_task_t *task, const dma_blocks_t *to, const dma_blocks_t *from,
-                            const dma_shape_t *shape, const dma_side_t *type, dma_range_t range, dma_pin_t *pin)
+                            const dma_shape_t *shape, const dma_side_t *type, dma_range_t range, dma_lease_t *pin)
 {
     const struct dma_device_call *d = task->device;
     dma_gpu_scope_t scope;
@@ -246,7 +246,7 @@ void dma_device_put_pins(dma_proc_t *proc, struct dma_device_call *d)
 {
     for (int side = 0; side < 2; side++) {
         if (d->host.pins[side]) {
-            dma_pin_put(proc, d->host.pins[side]);
+            dma_lease_give_back(proc, d->host.pins[side]);
             d->host.pins[side] = NULL;
         }
     }

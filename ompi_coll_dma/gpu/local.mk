@@ -4,8 +4,6 @@ core_sources += \
 	ompi_coll_dma/gpu/brief.h \
 	ompi_coll_dma/gpu/budget.c \
 	ompi_coll_dma/gpu/budget.h \
-	ompi_coll_dma/gpu/cache.c \
-	ompi_coll_dma/gpu/cache.h \
 	ompi_coll_dma/gpu/cuda/api.h \
 	ompi_coll_dma/gpu/cuda/context.c \
 	ompi_coll_dma/gpu/cuda/cuda.c \

@@ -31,7 +31,7 @@ typedef struct world {
     char *memory; /* of the device */
     char *target; /* likewise */
     char *host;   /* pageable */
-    dma_pin_t *pin, *back, *slots;
+    dma_lease_t *pin, *back, *slots;
     double least;
     bool wrong;
 } world_t;
@@ -57,7 +57,7 @@ static const dma_gpu_runtime_t *load(const char *vendor)
 
 static dma_status_t copy(world_t *w, int way, bool write, uint64_t bytes)
 {
-    dma_pin_t *p = w->pin;
+    dma_lease_t *p = w->pin;
     dma_status_t status;
 
     if (way == SLOTS) {
@@ -68,9 +68,9 @@ static dma_status_t copy(world_t *w, int way, bool write, uint64_t bytes)
         status = dma_pin_start(p, write ? w->memory : p->memory, write ? p->memory : w->memory, bytes);
         return status == DMA_OK ? dma_pin_end(p) : status;
     }
-    status = w->rt->copy_async(p->stream, (uintptr_t)(write ? w->memory : p->memory),
+    status = w->rt->copy_async(p->stream[0], (uintptr_t)(write ? w->memory : p->memory),
                                (uintptr_t)(write ? p->memory : w->memory), bytes);
-    return status == DMA_OK ? w->rt->stream_sync(p->stream) : status;
+    return status == DMA_OK ? w->rt->stream_sync(p->stream[0]) : status;
 }
 
 /* Copies a pattern to the device and back, in one way. */
@@ -129,9 +129,9 @@ static void measure_both(world_t *w, uint64_t bytes)
         double began = dma_now();
 
         w->wrong |=
-            rt->copy_async(w->pin->stream, (uintptr_t)w->pin->memory, (uintptr_t)w->memory, bytes) != DMA_OK ||
-            rt->copy_async(w->back->stream, (uintptr_t)w->target, (uintptr_t)w->back->memory, bytes) != DMA_OK ||
-            rt->stream_sync(w->pin->stream) != DMA_OK || rt->stream_sync(w->back->stream) != DMA_OK;
+            rt->copy_async(w->pin->stream[0], (uintptr_t)w->pin->memory, (uintptr_t)w->memory, bytes) != DMA_OK ||
+            rt->copy_async(w->back->stream[0], (uintptr_t)w->target, (uintptr_t)w->back->memory, bytes) != DMA_OK ||
+            rt->stream_sync(w->pin->stream[0]) != DMA_OK || rt->stream_sync(w->back->stream[0]) != DMA_OK;
         seconds[pass < 0 ? 0 : pass] = dma_now() - began;
     }
     qsort(seconds, PASSES, sizeof(double), compare);
@@ -167,9 +167,9 @@ static int run(world_t *w, uint64_t largest)
     (void)w->rt->free(at);
     (void)w->rt->free(target);
     free(w->host);
-    dma_pin_put(&w->proc, w->pin);
-    dma_pin_put(&w->proc, w->back);
-    dma_pin_put(&w->proc, w->slots);
+    dma_lease_give_back(&w->proc, w->pin);
+    dma_lease_give_back(&w->proc, w->back);
+    dma_lease_give_back(&w->proc, w->slots);
     return w->wrong;
 }
 
@@ -196,6 +196,6 @@ int main(int argc, char **argv)
         status = run(&w, largest);
         w.rt->leave(&scope);
     }
-    dma_pins_destroy(&w.proc);
+    dma_leases_destroy(&w.proc);
     return status;
 }

@@ -1,7 +1,6 @@
 # Unit tests: a new one is one line here. Each is one program, linked with the core and with the helpers.
 unit_tests += \
 	test/unit/test_absent \
-	test/unit/test_cache \
 	test/unit/test_channels \
 	test/unit/test_choose \
 	test/unit/test_cluster \
@@ -61,6 +60,8 @@ unit_tests += \
 	test/unit/test_in_stream \
 	test/unit/test_info \
 	test/unit/test_interp \
+	test/unit/test_lease \
+	test/unit/test_lease_cases \
 	test/unit/test_measure \
 	test/unit/test_no_memory \
 	test/unit/test_node \
@@ -160,6 +161,8 @@ unit_helpers += \
 	test/unit/libkfd_fake_queues.c \
 	test/unit/libkfd_fake_rocr.c \
 	test/unit/libkfd_fake_use.c \
+	test/unit/liblease.c \
+	test/unit/liblease.h \
 	test/unit/libodd.c \
 	test/unit/libodd.h \
 	test/unit/libpart.c \
@@ -215,7 +218,7 @@ test_unit_test_device_init_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bootstrap_begi
 # has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
 # sees whether pinned memory is unmapped
-test_unit_test_device_staged_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mmap,--wrap=munmap
+test_unit_test_lease_cases_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mmap,--wrap=munmap
 # load libraries that stand in for the vendors'
 EXTRA_test_unit_test_gpu_adopt_DEPENDENCIES = $(fake_drivers)
 EXTRA_test_unit_test_gpu_reset_DEPENDENCIES = $(fake_drivers)

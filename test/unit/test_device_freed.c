@@ -252,7 +252,7 @@ static void crowded(rank_t *r)
     call_spec_t from_host = {.coll = DMA_ALLTOALL, .elements = 20000, .send = PLACE_HOST, .recv = PLACE_DEVICE};
     call_spec_t first = {.coll = DMA_ALLTOALL, .elements = 10, .send = PLACE_DEVICE, .recv = PLACE_DEVICE};
     call_t *c = call_make(r, &from_host), *begins = call_make(r, &first);
-    dma_scratch_t *taken;
+    dma_lease_t *taken;
     uint64_t tag = 0;
 
     prepare(r, r->comms[0]);
@@ -266,8 +266,13 @@ static void crowded(rank_t *r)
     must(r, call_counted(r, DMA_COUNT_REASON + DMA_REASON_memory_brief) > 0, "no buffer counts as freed soon");
     must(r, !call_counted(r, DMA_COUNT_calls_pieces), "in pieces although all fits");
     must(r,
-         dma_scratch_get(r->comms[0], r->proc->runtime, r->rank, how->taken, how->taken, &taken) == DMA_OK &&
-             taken->block.bytes >= how->taken,
+         dma_lease_take(r->proc,
+                        &(dma_lease_want_t){.kind = DMA_LEASE_DEVICE,
+                                            .rt = r->proc->runtime,
+                                            .device = r->rank,
+                                            .bytes = how->taken,
+                                            .least = how->taken},
+                        &taken) == DMA_OK,
          "there is no scratch memory");
     call_run(r, r->comms[0], c, ++tag);
     must(r, !!call_counted(r, DMA_COUNT_calls_pieces) == how->pieces, "%lu calls in pieces",
@@ -275,7 +280,7 @@ static void crowded(rank_t *r)
     must(r, !call_counted(r, DMA_COUNT_calls_staged), "%lu calls through the host",
          call_counted(r, DMA_COUNT_calls_staged));
     threads_barrier(r);
-    dma_scratch_put(r->proc, taken, false);
+    dma_lease_give_back(r->proc, taken);
     call_free(begins);
     call_free(c);
 }

@@ -1,6 +1,6 @@
 /*
- * Calls that are larger than the scratch memory of a rank (device/pieces.c), and the bound of that memory (device/pool.c):
- * data, what is held at once, what a call costs, and what happens when something fails.
+ * Calls that are larger than the scratch memory of a rank (device/pieces.c): data, what is held at once, what a call costs,
+ * and what happens when something fails.
  */
 #include <string.h>
 
@@ -305,89 +305,6 @@ START_TEST(posted_calls_use_one_block)
 }
 END_TEST
 
-/* The block of a smaller call gives way, and so do blocks of other devices that have not been used for longest. */
-static void give_way(rank_t *r)
-{
-    const dma_gpu_runtime_t *rt = r->job->runtime;
-    const dma_comm_t *comm = r->comms[0];
-    dma_scratch_t *a, *b, *c;
-
-    must(r, dma_scratch_get(comm, rt, 0, 100 * KIB, 1, &a) == DMA_OK && a->block.bytes == 150 * KIB,
-         "half as large again");
-    must(r, dma_scratch_get(comm, rt, 1, 200 * KIB, 1, &b) == DMA_OK && b->block.bytes == 200 * KIB,
-         "most of what is left");
-    dma_scratch_put(r->proc, a, false);
-    dma_scratch_put(r->proc, b, false);
-    must(r, dma_scratch_get(comm, rt, 0, 150 * KIB, 1, &c) == DMA_OK && c == a, "an idle block is large enough");
-    dma_scratch_put(r->proc, c, false);
-    /* Device 0 has a smaller block. Without it 312 of 512 KiB are left, until the block of device 1 goes too. */
-    must(r, dma_scratch_get(comm, rt, 0, 220 * KIB, 1, &c) == DMA_OK && c->block.bytes == 330 * KIB, "%lu",
-         c->block.bytes);
-    must(r, fake_gpu_given(0) == 330 * KIB && fake_gpu_given(1) == 0, "idle blocks are left");
-    must(r, dma_scratch_get(comm, rt, 1, 182 * KIB, 1, &b) == DMA_OK && b->block.bytes == 182 * KIB,
-         "all that is left");
-    must(r, dma_scratch_get(comm, rt, 1, 10, 1, &a) == DMA_ERR_NOMEM, "beyond the bound");
-    dma_scratch_put(r->proc, b, false);
-    must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 1, &b) == DMA_OK && b->block.bytes == 91 * KIB,
-         "half of what is left");
-    must(r, dma_scratch_get(comm, rt, 0, 400 * KIB, 150 * KIB, &a) == DMA_ERR_NOMEM, "less than the least");
-    must(r,
-         call_counted(r, DMA_COUNT_scratch_held) == 421 * KIB && call_counted(r, DMA_COUNT_scratch_most) == 512 * KIB,
-         "%lu held, %lu at most", call_counted(r, DMA_COUNT_scratch_held), call_counted(r, DMA_COUNT_scratch_most));
-    dma_scratch_put(r->proc, b, false);
-    dma_scratch_put(r->proc, c, true);
-    must(r, dma_scratch_get(comm, rt, 0, 200 * KIB, 1, &a) == DMA_OK && a == b, "a lost block is used again");
-    dma_scratch_put(r->proc, a, false);
-    dma_scratch_leave(comm, false);
-    must(r, fake_gpu_given(0) == 91 * KIB, "a lost block stays when its communicator has gone");
-}
-
-static void half_a_mib(int rank, dma_params_t *params)
-{
-    (void)rank;
-    params->scratch_bytes = 512 * KIB;
-}
-
-START_TEST(blocks_give_way)
-{
-    job_t job = call_job(1, give_way, NULL);
-
-    job.tune = half_a_mib;
-    job.own_counters = true;
-    call_run_job(&job);
-}
-END_TEST
-
-/* Large blocks are multiples of 2 MiB, because runtimes put other sizes on smaller pages. The bound goes first. */
-static void whole_pages(rank_t *r)
-{
-    const dma_gpu_runtime_t *rt = r->job->runtime;
-    const dma_comm_t *comm = r->comms[0];
-    dma_scratch_t *a, *b;
-
-    must(r, dma_scratch_get(comm, rt, 0, 3 * MIB + 1, 1, &a) == DMA_OK && a->block.bytes == 6 * MIB, "%lu",
-         a->block.bytes);
-    must(r, dma_scratch_get(comm, rt, 0, 3 * MIB + 1, 1, &b) == DMA_OK && b->block.bytes == 3 * MIB + 1, "%lu",
-         b->block.bytes);
-    dma_scratch_put(r->proc, a, false);
-    dma_scratch_put(r->proc, b, false);
-}
-
-static void nine_and_a_half_mib(int rank, dma_params_t *params)
-{
-    (void)rank;
-    params->scratch_bytes = 9 * MIB + 512 * KIB;
-}
-
-START_TEST(large_blocks_are_whole_pages)
-{
-    job_t job = call_job(1, whole_pages, NULL);
-
-    job.tune = nine_and_a_half_mib;
-    call_run_job(&job);
-}
-END_TEST
-
 /* ---- what can fail ---- */
 
 /* The device has room for less than the bound. */
@@ -546,8 +463,6 @@ int main(void)
     unit_test(suite, communicators_share_a_block, 30);
     unit_loop(suite, calls_at_once, 0, 2, 120);
     unit_test(suite, posted_calls_use_one_block, 30);
-    unit_test(suite, blocks_give_way, 30);
-    unit_test(suite, large_blocks_are_whole_pages, 30);
     unit_test(suite, device_has_little_room, 30);
     unit_test(suite, nothing_is_left, 30);
     unit_test(suite, a_rank_with_host_memory, 30);

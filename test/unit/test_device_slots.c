@@ -346,7 +346,7 @@ static void give_way(rank_t *r)
     const dma_gpu_runtime_t *rt = r->job->runtime;
     dma_comm_t *comm = r->comms[0];
     dma_slots_t *a, *b, *c;
-    dma_pin_t *pin;
+    dma_lease_t *pin;
 
     must(r, dma_comm_prepare(comm) == DMA_OK, "set-up");
     if (r->rank) {
@@ -363,8 +363,8 @@ static void give_way(rank_t *r)
     dma_slots_put(r->proc, a);
     pin = dma_pin_get(r->proc, rt, 0, 800 * KIB);
     must(r, pin, "idle slots do not give way");
-    must(r, call_counted(r, DMA_COUNT_pinned_held) == pin->block.bytes + 512 * KIB, "counted");
-    dma_pin_put(r->proc, pin);
+    must(r, call_counted(r, DMA_COUNT_pinned_held) == pin->bytes + 512 * KIB, "counted");
+    dma_lease_give_back(r->proc, pin);
     dma_slots_put(r->proc, b);
     c = dma_slots_get(comm, rt, 0, 600 * KIB);
     must(r, c && c->bytes == 1024 * KIB, "idle blocks do not give way");

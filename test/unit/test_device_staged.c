@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "device/device.h"
 #include "libengine_call.h"
@@ -135,14 +134,14 @@ END_TEST
 static void overlapping(rank_t *r)
 {
     const dma_gpu_runtime_t *rt = r->job->runtime;
-    dma_pin_t *pin = dma_pin_get_slots(r->proc, rt, 0);
+    dma_lease_t *pin = dma_pin_get_slots(r->proc, rt, 0);
     uint64_t slot, bytes;
     char *device, *host;
     unsigned copies;
     dma_gpu_scope_t scope;
 
-    must(r, pin && pin->block.bytes == 512 * KIB, "%lu bytes for slots", pin ? pin->block.bytes : 0);
-    slot = pin->block.bytes / 2;
+    must(r, pin && pin->bytes == 512 * KIB, "%lu bytes for slots", pin ? pin->bytes : 0);
+    slot = pin->bytes / 2;
     bytes = 5 * slot + 12345;
     device = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, bytes);
     host = malloc(bytes);
@@ -161,8 +160,8 @@ static void overlapping(rank_t *r)
     fake_gpu_fail("event_query", 0, DMA_ERR_ENGINE);
     must(r, dma_pin_read(pin, host, device, bytes) == DMA_ERR_ENGINE, "the error is lost");
     must(r, fake_gpu_calls("copy_async") == copies + 2, "%u copies under way", fake_gpu_calls("copy_async") - copies);
-    dma_pin_put(r->proc, pin);
-    must(r, rt->stream_query(pin->stream) == DMA_OK, "copies are under way");
+    dma_lease_give_back(r->proc, pin);
+    must(r, rt->stream_query(pin->stream[0]) == DMA_OK, "copies are under way");
     rt->leave(&scope);
     fake_gpu_free(device);
 }
@@ -174,125 +173,6 @@ START_TEST(two_slots)
     call_streams_late(5000);
     job = call_job_without_engine(1, overlapping, NULL);
     job.params.pinned_bytes = 600 * KIB;
-    call_run_job(&job);
-}
-END_TEST
-
-/* ---- the pool ---- */
-
-/* Is a range of whole pages mapped? */
-static bool is_mapped(void *at, uint64_t bytes)
-{
-    unsigned char resident[512 * KIB / 4096];
-
-    return mincore(at, bytes, resident) == 0;
-}
-
-static void give_way(rank_t *r)
-{
-    const dma_gpu_runtime_t *rt = r->job->runtime;
-    dma_pin_t *a = dma_pin_get(r->proc, rt, 0, 100 * KIB), *b = dma_pin_get(r->proc, rt, 1, 100 * KIB), *c;
-    char *memory;
-
-    must(r, a && b && a->block.bytes == 148 * KIB && b->block.bytes == 148 * KIB, "half as large again");
-    must(r, !dma_pin_get(r->proc, rt, 0, 300 * KIB), "beyond the bound");
-    dma_pin_put(r->proc, a);
-    must(r, dma_pin_get(r->proc, rt, 0, 120 * KIB) == a, "an idle block is large enough");
-    dma_pin_put(r->proc, a);
-    dma_pin_put(r->proc, b);
-    c = dma_pin_get(r->proc, rt, 0, 400 * KIB);
-    must(r, c && c->block.bytes == 400 * KIB && fake_gpu_pinned() == 400 * KIB, "idle blocks do not give way");
-    must(r, call_counted(r, DMA_COUNT_pinned_held) == 400 * KIB && call_counted(r, DMA_COUNT_pinned_most) <= 512 * KIB,
-         "counted");
-    dma_pin_put(r->proc, c);
-    fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
-    must(r, !dma_pin_get(r->proc, rt, 1, 10), "the runtime has refused to register");
-    must(r, call_counted(r, DMA_COUNT_pinned_held) == fake_gpu_pinned(), "counted though it is not there");
-    memory = c->memory;
-    must(r, is_mapped(memory, 400 * KIB), "the idle block is not mapped");
-    fake_gpu_fail("host_register", 0, DMA_UNSUPPORTED);
-    must(r, !dma_pin_get(r->proc, rt, 1, 300 * KIB), "the runtime has refused to register");
-    must(r, fake_gpu_pinned() == 0 && call_counted(r, DMA_COUNT_pinned_held) == 0, "the idle block has not given way");
-    must(r, !is_mapped(memory, 400 * KIB), "the block that gave way is still mapped");
-}
-
-/* A stream waits, so that the runtime does not end registrations. */
-static void stay(rank_t *r)
-{
-    const dma_gpu_runtime_t *rt = r->job->runtime;
-    dma_pin_t *block = dma_pin_get(r->proc, rt, 0, 400 * KIB);
-
-    must(r, block != NULL, "there is a block");
-    dma_pin_put(r->proc, block);
-    fake_gpu_fail_often("host_unregister", 0, 10, DMA_AGAIN);
-    must(r, !dma_pin_get(r->proc, rt, 1, 400 * KIB), "an idle block gives way that is registered");
-    must(r, is_mapped(block->memory, 400 * KIB), "registered memory is not mapped");
-    must(r, dma_pin_get(r->proc, rt, 0, 400 * KIB) == block, "the block is lost");
-    dma_pin_put(r->proc, block);
-    fake_gpu_fail_often("host_unregister", 0, 0, DMA_OK);
-    block = dma_pin_get(r->proc, rt, 1, 400 * KIB);
-    must(r, block != NULL, "the idle block does not give way");
-    dma_pin_put(r->proc, block);
-}
-
-/* Of the last block. */
-static void *mapped;
-static unsigned unmapped;
-
-void *__real_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
-int __real_munmap(void *at, size_t bytes);
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset);
-int __wrap_munmap(void *at, size_t bytes);
-
-void *__wrap_mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
-{
-    at = __real_mmap(at, bytes, protection, flags, fd, offset);
-    if (bytes == 400 * KIB) {
-        mapped = at;
-    }
-    return at;
-}
-
-int __wrap_munmap(void *at, size_t bytes)
-{
-    unmapped += bytes == 400 * KIB;
-    return __real_munmap(at, bytes);
-}
-
-/* What makes a block fails behind its registration, which cannot end now. */
-static void stay_unfinished(rank_t *r)
-{
-    const dma_gpu_runtime_t *rt = r->job->runtime;
-    dma_gpu_scope_t scope;
-
-    unmapped = 0;
-    fake_gpu_fail("event_create", 0, DMA_ERR_NOMEM);
-    fake_gpu_fail("host_unregister", 0, DMA_AGAIN);
-    must(r, !dma_pin_get(r->proc, rt, 0, 400 * KIB), "the block cannot be made");
-    must(r, call_counted(r, DMA_COUNT_pinned_held) == 0, "counted though no call can have it");
-    must(r, fake_gpu_pinned() == 400 * KIB && unmapped == 0, "unmapped though it is registered");
-    must(r, rt->enter(0, &scope) == DMA_OK && rt->host_unregister(mapped) == DMA_OK, "not registered any more");
-    rt->leave(&scope);
-    must(r, __real_munmap(mapped, 400 * KIB) == 0, "not mapped any more");
-    fake_gpu_fail("event_create", 0, DMA_ERR_NOMEM);
-    must(r, !dma_pin_get(r->proc, rt, 0, 400 * KIB), "the block cannot be made");
-    must(r, fake_gpu_pinned() == 0 && unmapped == 1, "something is left of the block");
-}
-
-START_TEST(blocks_stay)
-{
-    job_t job = call_job_without_engine(1, _i ? stay_unfinished : stay, NULL);
-
-    job.params.pinned_bytes = 512 * KIB;
-    call_run_job(&job);
-}
-END_TEST
-
-START_TEST(blocks_give_way)
-{
-    job_t job = call_job_without_engine(1, give_way, NULL);
-
-    job.params.pinned_bytes = 512 * KIB;
     call_run_job(&job);
 }
 END_TEST
@@ -339,8 +219,6 @@ int main(void)
     unit_loop(suite, mixtures, 0, 6, 120);
     unit_loop(suite, calls_cost_their_copies, 0, sizeof(cost_list) / sizeof(cost_list[0]), 60);
     unit_test(suite, two_slots, 30);
-    unit_test(suite, blocks_give_way, 30);
-    unit_loop(suite, blocks_stay, 0, 2, 30);
     unit_loop(suite, copies_fail, 0, 12, 60);
     return unit_main(suite);
 }
