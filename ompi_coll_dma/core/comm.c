@@ -513,6 +513,7 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
     if (refused != DMA_OK) {
         status = refused;
     } else if (status != DMA_OK && fail_unresolved(comm, status)) {
+        task->bytes = task->in_place = false; /* it never starts, but probes and events read both */
         status = DMA_OK;
     }
     if (status == DMA_OK && comm->state != DMA_COMM_READY) {
