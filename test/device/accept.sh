@@ -47,15 +47,15 @@ with() {
 }
 
 all='copy:proven timestamp:proven strides:proven broadcast:proven swap:proven poll:proven prelaunch:proven'
-quick=(--provider kfd --seconds 30 --packets-only)
+quick=(--provider kfd --seconds 30 --packets-only --packet 0)
 limit=2 # the time in which a GPU that may hang must answer
-jobs=(--provider kfd --seconds 30 --repeat 1 --largest 0 --jobs 0)
+jobs=(--provider kfd --seconds 30 --repeat 1 --largest 0 --jobs 0 --packet 0)
 run='mpirun --oversubscribe --bind-to none'
 
 # ---- the command ----
 
 whole() {
-    accept 3 mi300x 0 --seconds 30 --packets-only --report "$work/report" && said '^link +GPU 2 to GPU 0, thunk: ok' '^prelaunch +GPU 1, kfd: ok' '^prelaunch +GPU 2, rocr: ok' &&
+    accept 3 mi300x 0 --seconds 30 --packets-only --packet 0 --report "$work/report" && said '^link +GPU 2 to GPU 0, thunk: ok' '^prelaunch +GPU 1, kfd: ok' '^prelaunch +GPU 2, rocr: ok' &&
         recorded "$all" && [ "$(grep -c '^ *provider' "$record")" = 3 ] && diff "$work/said" "$work/report" && silent
 }
 
@@ -68,7 +68,7 @@ other() {
 # fails_within SECONDS GPUS STATUS RESULTS PATTERN...
 fails_within() {
     rm -f "$record"
-    accept "$2" mi300x "$3" --provider kfd --seconds "$1" --packets-only && said "${@:5}" && recorded "$4"
+    accept "$2" mi300x "$3" --provider kfd --seconds "$1" --packets-only --packet 0 && said "${@:5}" && recorded "$4"
 }
 
 # fails GPUS STATUS RESULTS PATTERN...: the record and the output if something goes wrong. On a busy machine a GPU that works
@@ -143,12 +143,18 @@ refuses_record() {
     accept 1 mi300x 2 "${quick[@]}" && said "$2" && [ "$(cat "$record")" = "$1" ]
 }
 
+# large_packets LARGEST PATTERN...: packets that jobs do not use; whatever comes of them, the record and the status are the same
+large_packets() {
+    rm -f "$record"
+    accept 2 mi300x 0 "${quick[@]}" --packet "$1" && said "${@:2}" && recorded "$all" && ! said '^[0-9]+ MiB +GPU 1'
+}
+
 # ---- its jobs ----
 
 # With one provider, because each takes as long.
 collectives() {
     rm -f "$record"
-    accept 3 mi300x 0 --gpus 0,2 --provider kfd --seconds 30 --mpirun "$run" --repeat 2 --jobs 3 --largest 1024 || return 1
+    accept 3 mi300x 0 --gpus 0,2 --provider kfd --seconds 30 --mpirun "$run" --repeat 2 --jobs 3 --largest 1024 --packet 0 || return 1
     for name in pcpy b2b bcst swap halves types armed revoked killed 'behind it' neighbour holds full times; do
         said "^$name +2 ranks, kfd: ok" || return 1
     done
@@ -243,6 +249,24 @@ fails_alone() {
     said "^$1 +2 ranks, kfd: FAILED: (wrong data: byte 0 of 4|it has not ended by a signal)" && recorded "${all/$2:proven/$2:failed}"
 }
 
+# mpirun has one slot for two ranks. The first job fails, and no other one is made.
+# shellcheck disable=SC2016 # for the script
+slots() {
+    rm -f "$record"
+    echo 'localhost slots=1' >"$work/hosts"
+    printf '#!/bin/bash\ncase " $* " in *" start "*) exec mpirun "$@" ;; esac\nexit 1\n' >"$work/mpirun"
+    chmod +x "$work/mpirun"
+    accept 2 mi300x 1 "${jobs[@]}" --mpirun "$work/mpirun --hostfile $work/hosts --bind-to none" && said '^pcpy .*FAILED'
+}
+
+# A job stage that cannot begin is one line, however much mpirun says.
+page() {
+    # shellcheck disable=SC2016 # for the script
+    wrapped 'printf "%s\n" ------ "" "There are no slots." "More text." ------; exit 1' 1 "$all" \
+        '^collectives, kfd: not tried: mpirun does not run .*: There are no slots.$' &&
+        ! said 'More text|what the job said'
+}
+
 # ---- jobs of users ----
 
 # features: packets that our queues got, other than copies and fences
@@ -310,6 +334,9 @@ ok 'copies hang' with EMU_HANG_KINDS=copy fails 2 1 \
 ok 'a hang stays behind' with limit=1 with EMU_HANGS_STAY=1 with EMU_HANG_KINDS=swap fails 2 3 \
     'copy:proven timestamp:proven strides:proven broadcast:proven swap:failed poll:not prelaunch:not' '^after that GPU 0, kfd: FAILED: hangs' '^Stopped'
 ok 'a link fails' link_fails
+ok 'large packets' large_packets 268435456 '^256 MiB +GPU 0, kfd: ok' '^0 checks failed'
+ok 'large packets hang' with EMU_HANG_BYTES=268435456 large_packets 1073741824 '^256 MiB +GPU 0, kfd: FAILED: hangs' \
+    '^No job is affected' '^after that GPU 0, kfd: ok' '^0 checks failed'
 ok 'no queues' with EMU_FAIL_QUEUE_AFTER=0 without_queues
 ok "the kernel's log tells of a reset" kernel_speaks
 ok 'the node goes down with a packet' goes_down
@@ -318,7 +345,7 @@ ok 'a file that is not a record stays' refuses_record 'other text' 'record .* ca
 rm -f "$record"
 ok 'no record without a file' with OMPI_MCA_coll_dma_record=all accept 1 mi300x 2 --record all
 ok 'a GPU that there is not' accept 1 mi300x 2 --gpus 1
-for option in '--gpus 1-0' '--gpus 64' '--gpus ,' '--provider nosuch' '--seconds 0' '--job-seconds 1x' '--repeat -1' '--jobs 16' '--nosuch' 'word'; do
+for option in '--gpus 1-0' '--gpus 64' '--gpus ,' '--provider nosuch' '--seconds 0' '--job-seconds 1x' '--repeat -1' '--jobs 16' '--packet 1G' '--nosuch' 'word'; do
     # shellcheck disable=SC2086 # two words
     ok "wrong: $option" accept 1 mi300x 2 $option
 done
@@ -355,6 +382,8 @@ swap times time x
 TABLE
 ok 'the node goes down with a job' job_goes_down
 ok 'a job hangs' job_hangs
+ok 'fewer slots than GPUs' slots
+ok 'a page of mpirun' page
 ok 'no mpirun' wrapped 'echo gone; exit 1' 1 "$all" '^collectives, kfd: not tried: mpirun does not run .*: gone'
 
 ok 'a job without a record' uses '' "$work/none" "plain copies only, because $work/none .*No such file.*: coll_dma_accept" "$collective"

@@ -110,6 +110,7 @@ static emu_sdma_config_t sdma_read(const struct emu_persona *persona, uint64_t s
     sdma.reset_packet = (uint64_t)number("EMU_RESET_PACKET", 0, 0, INT64_MAX);
     sdma.fault_kinds = packet_kinds("EMU_FAULT_KINDS");
     sdma.hang_kinds = packet_kinds("EMU_HANG_KINDS");
+    sdma.hang_bytes = (uint64_t)number("EMU_HANG_BYTES", 0, 0, INT64_MAX);
     sdma.spoil_kinds = packet_kinds("EMU_SPOIL_KINDS");
     sdma.lax = lax_rules("EMU_LAX");
     if (!emu_lose_read(getenv("EMU_LOSE"), &sdma.lose))

@@ -146,6 +146,7 @@ typedef struct emu_sdma_config {
     /* Injection: bit masks of emu_sdma_packet_kind_t. Not for queues that are spared. */
     uint32_t fault_kinds;  /* such a packet faults */
     uint32_t hang_kinds;   /* such a packet is never carried out, and its queue stops */
+    uint64_t hang_bytes;   /* so does a packet that moves at least so many bytes (0: none) */
     uint32_t spoil_kinds;  /* such a packet goes wrong: wrong bytes; a POLL does not wait, a COND_EXE skips nothing */
     emu_lose_rules_t lose; /* injection: signals that are dropped, late, or sent twice */
     uint64_t lax;          /* EMU_SDMA_RULE_BITs of EMU_SDMA_MAY_BE_LAX: rules that are not enforced */

@@ -333,6 +333,15 @@ static emu_sdma_state_t drained(emu_sdma_queue_t *q, uint64_t now)
     return EMU_SDMA_PROGRESSED;
 }
 
+static bool hangs(const emu_sdma_queue_t *q)
+{
+    const emu_sdma_config_t *config = &emu_sdma_node_of(q)->config;
+    uint64_t bytes = q->head.row_bytes * q->head.rows * q->head.slices;
+
+    return emu_sdma_is_injected(q, config->hang_kinds, q->head.kind) ||
+           (config->hang_bytes && bytes >= config->hang_bytes && !q->ring.spared);
+}
+
 emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now)
 {
     const emu_sdma_node_t *node = emu_sdma_node_of(q);
@@ -340,7 +349,7 @@ emu_sdma_state_t emu_sdma_head_execute(emu_sdma_queue_t *q, uint64_t now)
     if (now < q->head_ready) {
         return EMU_SDMA_BLOCKED;
     }
-    if (emu_sdma_is_injected(q, node->config.hang_kinds, q->head.kind)) {
+    if (hangs(q)) {
         if (node->env.hang) {
             node->env.hang(node->env.ctx, q->engine->gpu, q->engine->id);
         }

@@ -36,6 +36,7 @@ static const char help[] =
     "  --repeat N         how often a job with waiting packets is killed [10]\n"
     "  --jobs N           jobs at once on the same GPUs, at most 15 [8]; 0: this is not tried\n"
     "  --largest BYTES    largest block whose time is measured [16777216]; 0: none is\n"
+    "  --packet BYTES     largest packet that is tried at the end, for the report alone [1073741824]; 0: none is\n"
     "  --seconds N        in which a GPU must answer [5]; a check is ended after 8 times as long\n"
     "  --kernel-log FILE  the kernel's log [/dev/kmsg]; what it says of a GPU during a check fails the check\n"
     "  --sysfs DIR        the kernel's description of the GPUs [" DMA_TOPO_ROOT ", or coll_dma_sysfs]\n"
@@ -161,6 +162,8 @@ static bool set_option(accept_options_t *o, int option, const char *value)
         return parse_number(value, ACCEPT_JOBS, &o->jobs);
     case 'l':
         return parse_number(value, UINT64_C(1) << 28, &o->largest);
+    case 'b':
+        return parse_number(value, UINT64_C(1) << 30, &o->packet);
     case 'k':
         o->log = value;
         return true;
@@ -176,14 +179,23 @@ static bool set_option(accept_options_t *o, int option, const char *value)
 static int read_options(accept_options_t *o, int argc, char **argv)
 {
     static const struct option names[] = {
-        {"record", required_argument, NULL, 'r'},      {"report", required_argument, NULL, 't'},
-        {"gpus", required_argument, NULL, 'g'},        {"provider", required_argument, NULL, 'p'},
-        {"packets-only", no_argument, NULL, 'P'},      {"mpirun", required_argument, NULL, 'm'},
-        {"job-seconds", required_argument, NULL, 'J'}, {"repeat", required_argument, NULL, 'n'},
-        {"jobs", required_argument, NULL, 'j'},        {"largest", required_argument, NULL, 'l'},
-        {"seconds", required_argument, NULL, 's'},     {"kernel-log", required_argument, NULL, 'k'},
-        {"sysfs", required_argument, NULL, 'y'},       {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'v'},           {0},
+        {"record", required_argument, NULL, 'r'},
+        {"report", required_argument, NULL, 't'},
+        {"gpus", required_argument, NULL, 'g'},
+        {"provider", required_argument, NULL, 'p'},
+        {"packets-only", no_argument, NULL, 'P'},
+        {"mpirun", required_argument, NULL, 'm'},
+        {"job-seconds", required_argument, NULL, 'J'},
+        {"repeat", required_argument, NULL, 'n'},
+        {"jobs", required_argument, NULL, 'j'},
+        {"largest", required_argument, NULL, 'l'},
+        {"seconds", required_argument, NULL, 's'},
+        {"packet", required_argument, NULL, 'b'},
+        {"kernel-log", required_argument, NULL, 'k'},
+        {"sysfs", required_argument, NULL, 'y'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'v'},
+        {0},
     };
     int option, index;
 
@@ -195,6 +207,7 @@ static int read_options(accept_options_t *o, int argc, char **argv)
                             .repeat = 10,
                             .jobs = 8,
                             .largest = 16777216,
+                            .packet = UINT64_C(1) << 30,
                             .seconds = 5,
                             .job_seconds = 120};
     while ((option = getopt_long(argc, argv, "", names, &index)) != -1) {
@@ -289,6 +302,9 @@ static int run(accept_t *a)
     accept_stage1(a);
     if (!a->options->packets_only && !a->stopped) {
         accept_stage2(a);
+    }
+    if (!a->stopped && accept_save(a)) {
+        accept_large(a);
     }
     return conclude(a);
 }

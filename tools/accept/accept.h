@@ -45,6 +45,7 @@ typedef struct accept_options {
     uint64_t repeat;      /* how often a job with armed programs is killed */
     uint64_t jobs;        /* at once, on the same GPUs */
     uint64_t largest;     /* bytes of a block whose time is measured */
+    uint64_t packet;      /* bytes of the largest packet that is tried */
     double seconds;       /* in which a GPU must answer */
     double job_seconds;   /* limit of a job */
 } accept_options_t;
@@ -113,6 +114,7 @@ typedef struct accept_task {
     const accept_subject_t *subject;
     uint32_t peer;   /* check_link: the other GPU */
     unsigned packet; /* check_packet: of dma_trial_packets */
+    uint64_t bytes;  /* check_large */
 } accept_task_t;
 
 typedef enum accept_end {
@@ -132,6 +134,7 @@ void accept_check_queues(const accept_task_t *task, accept_answer_t *answer);
 void accept_check_copy(const accept_task_t *task, accept_answer_t *answer);
 void accept_check_link(const accept_task_t *task, accept_answer_t *answer);
 void accept_check_packet(const accept_task_t *task, accept_answer_t *answer);
+void accept_check_large(const accept_task_t *task, accept_answer_t *answer);
 /* Copies to the GPU and back by ROCr itself, to see whether the GPU works at all. */
 void accept_check_runtime(const accept_task_t *task, accept_answer_t *answer);
 
@@ -140,7 +143,7 @@ void accept_check_runtime(const accept_task_t *task, accept_answer_t *answer);
 /* false, with a reason: ROCr cannot be loaded or does not start. */
 bool accept_rocr_start(char *why);
 /* Memory of a GPU that `user` may use as well; 0: there is none. */
-uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user);
+uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user, uint64_t bytes);
 
 /* ---- the kernel's log ---- */
 
@@ -155,6 +158,7 @@ bool accept_kernel_read(accept_kernel_t *kernel, char line[ACCEPT_TEXT]);
 void accept_say(accept_t *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void accept_stage1(accept_t *a);
 void accept_stage2(accept_t *a);
+void accept_large(accept_t *a);
 /* Sets a result; the reason as the record takes it. */
 void accept_set(accept_subject_t *s, dma_record_feature_t feature, dma_record_state_t state, const char *reason);
 /* After a failure: does the GPU still work? If not, the rest is stopped. */
@@ -183,6 +187,9 @@ typedef struct accept_job {
 void accept_temporary(const char *name, char path[ACCEPT_PATH]);
 
 void accept_job_add(accept_job_t *job, const char *arg);
+/* mpirun has as many slots as there are cores, or as a batch system has given, and there may be more GPUs. Whether the command, words
+ * that are each ended by a 0, must still be told to start more ranks. Commands other than mpirun have other options. */
+bool accept_job_needs_slots(const char *words);
 bool accept_job_start(accept_job_t *job);
 /* Reads the output of jobs until all have ended, or, with `text`, until the first job has printed this text. Jobs that take
  * longer are ended. */
@@ -190,6 +197,8 @@ void accept_job_wait(accept_job_t *const *jobs, unsigned n, const char *text, do
 /* The line that says most about what is wrong: the first one with a text, from that text on. The first of the texts that there is, in
  * a list that ends with NULL; else the last line. */
 void accept_job_quote(const accept_job_t *job, const char *const *texts, char *to);
+/* The first line that is more than decoration: what mpirun says before it explains. */
+void accept_job_quote_first(const accept_job_t *job, char *to);
 
 /* Whether the record can be written later. If not, it says why. */
 bool accept_save_begin(accept_t *a);

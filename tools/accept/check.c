@@ -163,8 +163,8 @@ static bool place(check_t *c, uint32_t peer)
 {
     const dma_topo_gpu_t *gpus = c->accept->topo->gpus;
     uint32_t second = second_peer(c, peer);
-    uint64_t here = accept_gpu_memory(c->gpu, c->gpu), there = accept_gpu_memory(&gpus[peer], c->gpu);
-    uint64_t other = second == peer ? there + 4096 : accept_gpu_memory(&gpus[second], c->gpu);
+    uint64_t here = accept_gpu_memory(c->gpu, c->gpu, 0), there = accept_gpu_memory(&gpus[peer], c->gpu, 0);
+    uint64_t other = second == peer ? there + 4096 : accept_gpu_memory(&gpus[second], c->gpu, 0);
 
     if (!here || !there || !other) {
         return fail(c, "no memory of the GPUs that both may use", "");
@@ -222,6 +222,51 @@ void accept_check_packet(const accept_task_t *task, accept_answer_t *answer)
         }
     }
     if (works) {
+        end(&c);
+    }
+}
+
+/* Over a link if there is one, as in most jobs. */
+static bool run_large(check_t *c, uint64_t bytes)
+{
+    const dma_topo_t *topo = c->accept->topo;
+    uint32_t here = (uint32_t)(c->gpu - topo->gpus), peer = 0;
+    const dma_map_pick_t facing = dma_map_host_facing(c->unit->gen, "a check");
+    const char *wrong;
+    uint64_t from, to;
+
+    while (peer < topo->ngpus && (peer == here || !accept_is_chosen(c->accept, peer))) {
+        peer++;
+    }
+    peer = peer == topo->ngpus ? here : peer;
+    from = accept_gpu_memory(c->gpu, c->gpu, bytes);
+    to = accept_gpu_memory(&topo->gpus[peer], c->gpu, bytes);
+    if (!from || !to) {
+        c->answer->absent = true;
+        return fail(c, "no memory of the GPU for it", "");
+    }
+    if (!get_queue(c, peer == here ? &facing : &c->picks[peer], topo->gpus[peer].node)) {
+        return false;
+    }
+    c->trial.places[0] = from;
+    c->trial.places[1] = to;
+    c->trial.places[2] = from + bytes - DMA_TRIAL_PLACE_BYTES;
+    c->trial.places[3] = to + bytes - DMA_TRIAL_PLACE_BYTES;
+    wrong = dma_trial_large(&c->trial, bytes);
+    return wrong ? fail_trial(c, wrong, "") : true;
+}
+
+void accept_check_large(const accept_task_t *task, accept_answer_t *answer)
+{
+    check_t c;
+
+    if (!begin(&c, task, answer)) {
+        return;
+    }
+    if (c.unit->gen->max_copy < DMA_GEN_LARGEST) {
+        answer->absent = true;
+        fail(&c, "packets of this generation have no room for so many bytes", "");
+    } else if (run_large(&c, task->bytes)) {
         end(&c);
     }
 }

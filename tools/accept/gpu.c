@@ -6,7 +6,7 @@
 #include "gpu/internal.h"
 #include "tools/accept/accept.h"
 
-#define MEMORY_BYTES (2u << 20) /* ROCr takes small allocations out of larger ones */
+#define MEMORY_BYTES (UINT64_C(2) << 20) /* ROCr takes small allocations out of larger ones */
 
 bool accept_rocr_start(char *why)
 {
@@ -67,7 +67,7 @@ static bool find_agent(const dma_rocr_t *rocr, const dma_topo_gpu_t *gpu, dma_ro
     return true;
 }
 
-uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user)
+uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user, uint64_t bytes)
 {
     dma_rocr_handle_t agents[2];
     const char *reason;
@@ -77,7 +77,8 @@ uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user
 
     if (dma_rocr_find(&rocr, &reason) != DMA_OK || !find_agent(&rocr, gpu, &agents[0]) ||
         !find_agent(&rocr, user, &agents[1]) || rocr.iterate_pools(agents[0], visit_pool, &pools) != DMA_ROCR_SUCCESS ||
-        !pools.found || rocr.pool_allocate(pools.pool, MEMORY_BYTES, 0, &memory) != DMA_ROCR_SUCCESS) {
+        !pools.found ||
+        rocr.pool_allocate(pools.pool, bytes > MEMORY_BYTES ? bytes : MEMORY_BYTES, 0, &memory) != DMA_ROCR_SUCCESS) {
         return 0;
     }
     /* The memory stays until the process ends, which is soon. */
@@ -120,7 +121,7 @@ static bool copy(const copier_t *c, dma_rocr_handle_t agent, void *dst, const vo
 static const char *copy_both_ways(const dma_topo_gpu_t *gpu)
 {
     dma_rocr_address_t address = {.domain = gpu->domain, .location_id = dma_topo_location_id(gpu)};
-    void *there = (void *)(uintptr_t)accept_gpu_memory(gpu, gpu);
+    void *there = (void *)(uintptr_t)accept_gpu_memory(gpu, gpu, COPY_BYTES);
     unsigned char *from, *to;
     const char *reason;
     dma_rocr_pool_t pool;

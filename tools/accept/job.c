@@ -24,6 +24,17 @@ void accept_job_add(accept_job_t *job, const char *arg)
     }
 }
 
+bool accept_job_needs_slots(const char *words)
+{
+    const char *slash = strrchr(words, '/');
+    bool says = false;
+
+    for (const char *word = words; *word; word += strlen(word) + 1) {
+        says = says || strcasestr(word, "oversubscribe");
+    }
+    return !says && !strncmp(slash ? slash + 1 : words, "mpi", 3);
+}
+
 static void child(const accept_job_t *job, int to)
 {
     int none = open("/dev/null", O_RDONLY);
@@ -172,5 +183,12 @@ void accept_job_quote(const accept_job_t *job, const char *const *texts, char *t
         for (at = end; at > output && at[-1] != '\n'; at--) {
         }
     }
+    snprintf(to, ACCEPT_TEXT, "%.*s", (int)strcspn(at, "\n"), *at ? at : "it said nothing");
+}
+
+void accept_job_quote_first(const accept_job_t *job, char *to)
+{
+    const char *at = job->output + strspn(job->output, " -*=\n");
+
     snprintf(to, ACCEPT_TEXT, "%.*s", (int)strcspn(at, "\n"), *at ? at : "it said nothing");
 }

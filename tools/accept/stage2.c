@@ -70,6 +70,9 @@ static void make_job(stage_t *s, const request_t *r, accept_job_t *job)
     for (const char *word = s->mpirun; *word; word += strlen(word) + 1) {
         accept_job_add(job, word);
     }
+    if (accept_job_needs_slots(s->mpirun)) {
+        accept_job_add(job, "--oversubscribe");
+    }
     accept_job_add(job, "-n");
     accept_job_add(job, s->ranks_text);
     add_parameter(job, "coll", "dma");
@@ -141,7 +144,7 @@ static const char *judge(const stage_t *s, const request_t *r, const accept_job_
         return WIFEXITED(job->status) && WEXITSTATUS(job->status) == 0 ? "it has not ended by a signal" : NULL;
     }
     if (!WIFEXITED(job->status) || WEXITSTATUS(job->status) || !strstr(job->output, RIGHT)) {
-        accept_job_quote(job, (const char *const[]){WRONG, BROKEN, "has failed: ", NULL}, text);
+        accept_job_quote(job, (const char *const[]){WRONG, BROKEN, "has failed: ", "accept: rank ", NULL}, text);
         return text;
     }
     return r->anyhow ? NULL : judge_engine(s, r, job, text);
@@ -524,9 +527,11 @@ static bool can_run(stage_t *s)
     }
     accept_job_wait(&job, 1, NULL, s->a->options->job_seconds);
     if ((wrong = judge(s, &start, job, text))) {
+        if (wrong == text && !strstr(job->output, "accept: rank ")) {
+            accept_job_quote_first(job, text);
+        }
         accept_say(s->a, "collectives, %s: not tried: mpirun does not run coll_dma_accept_worker: %s\n", s->provider,
                    wrong);
-        print_output(s->a, job);
         s->a->failed++;
     }
     return !wrong;

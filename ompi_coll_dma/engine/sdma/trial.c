@@ -144,6 +144,15 @@ const char *dma_trial_copy(dma_trial_t *t)
     return wrong ? wrong : holds(t, 1, 0) && holds(t, 2, 2) ? NULL : WRONG;
 }
 
+const char *dma_trial_large(dma_trial_t *t, uint64_t bytes)
+{
+    dma_gen_t gen = {.max_copy = bytes};
+    uint32_t packets[DMA_PACKET_COPY_DWORDS];
+    const char *wrong = run(t, packets, dma_packet_copy(packets, &gen, t->places[1], t->places[0], bytes));
+
+    return wrong ? wrong : holds(t, 1, 0) && holds(t, 3, 2) ? NULL : WRONG;
+}
+
 /* Two counts of 8 bytes each, the second one not before the first, and nothing around them. */
 static const char *timestamp(dma_trial_t *t)
 {

@@ -54,5 +54,8 @@ void dma_trial_end(dma_trial_t *t);
 
 /* NULL: it works; otherwise how it fails. */
 const char *dma_trial_copy(dma_trial_t *t);
+/* One packet that copies so many bytes, which may be more than a job ever puts into one (DMA_GEN_LARGEST). The first of them are
+ * places 0 and 1, and the last of them places 2 and 3. */
+const char *dma_trial_large(dma_trial_t *t, uint64_t bytes);
 
 #endif
