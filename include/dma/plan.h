@@ -266,6 +266,7 @@ typedef struct dma_plan_req {
     const struct dma_gpu_profile *gpu;
     bool prelaunch;      /* the packets are submitted to the engines before the call starts */
     bool bcst;           /* all ranks' engines write two places in one operation */
+    bool by_copies;      /* not all ranks' engines exchange two blocks in one operation: copies do it */
     uint32_t max_queues; /* engine queues that a rank may use for its peers at the same time */
     uint32_t queues;     /* that the plan uses: set by the user or from the choice; 0: not chosen yet */
 } dma_plan_req_t;

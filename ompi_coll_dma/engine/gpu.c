@@ -43,4 +43,5 @@ void dma_gpu_request_traits(dma_plan_req_t *req, const dma_gpu_traits_t *traits)
     }
     req->prelaunch = features & DMA_GPU_PRELAUNCH;
     req->bcst = features & DMA_GPU_BCST_PACKETS;
+    req->by_copies = !(features & DMA_GPU_SWAP_PACKETS);
 }

@@ -129,6 +129,7 @@ uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, 
         .queues = (int)queues,
         .bytes = req->bytes,
         .own_block = !req->in_place,
+        .by_copies = req->by_copies,
         .prelaunch = req->prelaunch,
     };
     dma_gpu_work_t work = dma_gpu_work(req->gpu, &shape);

@@ -263,6 +263,38 @@ START_TEST(has_no_scale_of_its_own)
 }
 END_TEST
 
+/* Without a swap, an exchange is three copies that wait for each other. */
+START_TEST(exchanges_by_copies)
+{
+    dma_gpu_profile_t p = dma_gpu_profile_default();
+
+    for (int i = 0; i < 200; i++) {
+        dma_gpu_family_t family = i % 2 ? DMA_GPU_SWAP : DMA_GPU_HALVES;
+        dma_gpu_shape_t s = {
+            .family = family, .nranks = 2 + (int)draw(15), .bytes = 2 * draw(1 << 20), .prelaunch = draw(2)};
+        dma_gpu_work_t swap, copies;
+        uint64_t swaps, by_copies;
+
+        s.queues = s.nranks;
+        swap = dma_gpu_work(&p, &s);
+        swaps = cost(&p, &s);
+        s.by_copies = true;
+        copies = dma_gpu_work(&p, &s);
+        by_copies = cost(&p, &s);
+        ck_assert_uint_eq(copies.packets, 3 * swap.packets);
+        ck_assert_uint_eq(copies.chain, 3 * swap.chain);
+        ck_assert_uint_eq(copies.queues, swap.queues);
+        ck_assert_uint_eq(copies.completions, swap.completions);
+        ck_assert_uint_gt(by_copies, swaps + 3 * p.fence_ps);
+        /* nothing else is exchanged */
+        s.family = DMA_GPU_COPY;
+        by_copies = cost(&p, &s);
+        s.by_copies = false;
+        ck_assert_uint_eq(by_copies, cost(&p, &s));
+    }
+}
+END_TEST
+
 /* ---- the choice ---- */
 
 static dma_plan_req_t any_request(const dma_gpu_profile_t *profile)
@@ -440,6 +472,7 @@ int main(void)
     unit_test(suite, no_product_wraps, 10);
     unit_test(suite, no_step_down_between_sizes, 10);
     unit_test(suite, has_no_scale_of_its_own, 10);
+    unit_test(suite, exchanges_by_copies, 10);
     unit_test(suite, the_cheapest_that_may, 20);
     unit_test(suite, golden, 10);
     unit_test(suite, profile_round_trip, 10);

@@ -381,6 +381,30 @@ START_TEST(unequal_gpus)
 }
 END_TEST
 
+/* As in a job, whose engines then exchange by three copies. */
+START_TEST(gpus_without_swap)
+{
+    info_t *info = node(DMA_ALLTOALL, 2, 65536);
+    uint64_t by_swap;
+
+    info->gpus.n = 1;
+    info->gpus.gpus = calloc(1, sizeof(*info->gpus.gpus));
+    strcpy(info->gpus.gpus[0].engine, "sdma");
+    info->gpus.gpus[0].traits = (dma_gpu_traits_t){.features = DMA_GPU_SWAP_PACKETS, .max_ways = 16};
+    info->options.question.device = info->options.question.in_place = true;
+    ck_assert_ptr_null(info_predict(info));
+    ck_assert(row(info, "swap")->fits && !assumes(info, "three copies"));
+    by_swap = row(info, "swap")->cost_ps;
+    info->gpus.gpus[0].traits.features = 0;
+    info->prediction = (info_prediction_t){0};
+    ck_assert_ptr_null(info_predict(info));
+    ck_assert(row(info, "swap")->fits && assumes(info, "no swap") && assumes(info, "three copies"));
+    ck_assert_uint_gt(row(info, "swap")->cost_ps, by_swap);
+    free(info->gpus.gpus);
+    free(info);
+}
+END_TEST
+
 START_TEST(several_nodes)
 {
     info_t *info = node(DMA_ALLGATHER, 0, 1024);
@@ -421,6 +445,7 @@ int main(void)
     unit_test(suite, processors, 10);
     unit_test(suite, device_memory, 10);
     unit_test(suite, unequal_gpus, 10);
+    unit_test(suite, gpus_without_swap, 10);
     unit_test(suite, several_nodes, 10);
     unit_test(suite, wrong_profile, 10);
     return unit_main(suite);

@@ -108,6 +108,9 @@ static bool find_traits(const info_t *info, dma_plan_req_t *req, info_prediction
     } else if (req->nranks > info->gpus.n) {
         assume(p, "there are more ranks than GPUs");
     }
+    if (req->by_copies && req->in_place) {
+        assume(p, "the engines have no swap, or may not use it: each exchange of swap and halves is three copies");
+    }
     return true;
 }
 

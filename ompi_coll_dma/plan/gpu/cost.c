@@ -13,6 +13,23 @@ static int queues_of(const dma_gpu_shape_t *shape)
     return shape->queues < 1 ? (most > 0) : shape->queues < most ? shape->queues : most;
 }
 
+#define EXCHANGE_COPIES 3
+
+static uint64_t copies_of(const dma_gpu_shape_t *shape)
+{
+    bool swaps = shape->family == DMA_GPU_SWAP || shape->family == DMA_GPU_HALVES;
+
+    return swaps && shape->by_copies ? EXCHANGE_COPIES : 1;
+}
+
+/* An exchange without a swap: temp <- theirs, theirs <- ours, ours <- temp. Each copy begins when the one before has landed. What a
+ * large block takes longer because it is exchanged in pieces is left out. */
+static dma_wide_t exchange_ps(const dma_gpu_profile_t *p, uint64_t bytes)
+{
+    return 2 * dma_profile_ps(bytes, p->link_mbps) + dma_profile_ps(bytes, p->own_mbps) +
+           (dma_wide_t)EXCHANGE_COPIES * p->fence_ps;
+}
+
 /* The time of the busiest engine for `chain` packets of the family. A link carries the whole block in each direction,
  * whichever engine moves it: the two half swaps of a pair share their link. */
 static dma_wide_t move_ps(const dma_gpu_profile_t *p, const dma_gpu_shape_t *shape, uint64_t chain)
@@ -24,10 +41,10 @@ static dma_wide_t move_ps(const dma_gpu_profile_t *p, const dma_gpu_shape_t *sha
         one = 2 * dma_profile_ps(shape->bytes, p->bcst_mbps);
         break;
     case DMA_GPU_SWAP:
-        one = 2 * dma_profile_ps(shape->bytes, p->swap_mbps);
+        one = shape->by_copies ? exchange_ps(p, shape->bytes) : 2 * dma_profile_ps(shape->bytes, p->swap_mbps);
         break;
     case DMA_GPU_HALVES:
-        one = dma_profile_ps(shape->bytes, p->swap_mbps);
+        one = shape->by_copies ? exchange_ps(p, shape->bytes / 2) : dma_profile_ps(shape->bytes, p->swap_mbps);
         break;
     default:
         one = chain > 1 ? dma_profile_ps(shape->bytes, p->chain_mbps) : link;
@@ -44,7 +61,7 @@ dma_gpu_work_t dma_gpu_work(const dma_gpu_profile_t *profile, const dma_gpu_shap
     uint64_t packets = (uint64_t)dma_gpu_packets(shape->family, shape->nranks);
     uint64_t peers = (uint64_t)shape->nranks - 1 - (shape->family == DMA_GPU_SWAP ? packets : 0);
     dma_gpu_work_t w = {
-        .packets = packets + own,
+        .packets = packets * copies_of(shape) + own,
         .queues = queues + own,
         .completions = queues + peers + own,
         .chain = queues ? (packets + queues - 1) / queues : 0,
@@ -56,6 +73,7 @@ dma_gpu_work_t dma_gpu_work(const dma_gpu_profile_t *profile, const dma_gpu_shap
 
     if (w.chain) {
         w.move_ps = move_ps(profile, shape, w.chain);
+        w.chain *= copies_of(shape);
     }
     if (own) {
         w.own_ps = dma_profile_ps(shape->bytes, profile->own_mbps);

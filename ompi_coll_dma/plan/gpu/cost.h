@@ -54,6 +54,7 @@ typedef struct dma_gpu_shape {
     int queues;     /* per GPU, for its peers; clamped to 1 .. dma_gpu_packets() */
     uint64_t bytes; /* of a block */
     bool own_block; /* out of place: each GPU also copies its own block, on one more queue */
+    bool by_copies; /* engines without a swap: an exchange is three copies through memory of the engine's GPU */
     bool prelaunch;
 } dma_gpu_shape_t;
 
