@@ -165,6 +165,8 @@ static dma_status_t all_published(dma_comm_t *comm, const dma_task_t *task, bool
     return DMA_OK;
 }
 
+/* `comm` is that of a channel which is being made: no other thread knows of it before this returns, so this takes its lock only for
+ * functions that ask for it. A failure of the parent touches the parent's memory only. */
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
     dma_task_t task = {.comm = comm};

@@ -346,6 +346,7 @@ bool dma_device_undo_brief(struct dma_device_call *d)
 dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *d = task->device;
+    bool recv = d->recv_scratch, send = d->send_scratch;
     dma_status_t status;
 
     d->home_device = d->device;
@@ -356,6 +357,8 @@ dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task)
     status = use_scratch(comm, task, d->device != d->home_device);
     if (status != DMA_OK) {
         d->device = d->home_device;
+        d->recv_scratch = recv;
+        d->send_scratch = send;
     }
     return status;
 }

@@ -528,6 +528,33 @@ START_TEST(a_registration_that_is_not_renewed)
 }
 END_TEST
 
+/* Freeing would wait for the stream, and so perhaps for ever. */
+START_TEST(nothing_is_freed_while_a_stream_waits)
+{
+    enum { MANY = 1000 };
+    static uint64_t memory[MANY];
+    dma_gpu_scope_t scope;
+
+    open_cuda(_i);
+    ck_assert_int_eq(rt->enter(0, &scope), DMA_OK);
+    for (int i = 0; i < MANY; i++) {
+        ck_assert_int_eq(rt->alloc(64, &memory[i]), DMA_OK);
+    }
+    dma_gpu_note_waiting_stream(true);
+    for (int i = 1; i < MANY; i++) {
+        unsigned before = driver->objects;
+
+        ck_assert_int_eq(rt->free(memory[i]), DMA_OK);
+        ck_assert_uint_eq(driver->objects, before);
+    }
+    dma_gpu_note_waiting_stream(false);
+    ck_assert_int_eq(rt->free(memory[0]), DMA_OK);
+    ck_assert_uint_eq(driver->objects, 1); /* the marker */
+    rt->leave(&scope);
+    rt->release();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("gpu_reset");
@@ -547,5 +574,6 @@ int main(void)
     unit_loop(suite, the_ipc_cache, 0, MANNERS, 10);
     unit_loop(suite, the_ipc_cache_begins_anew, 0, MANNERS, 10);
     unit_loop(suite, a_registration_that_is_not_renewed, 0, MANNERS, 10);
+    unit_loop(suite, nothing_is_freed_while_a_stream_waits, 0, MANNERS, 10);
     return unit_main(suite);
 }

@@ -1,15 +1,14 @@
 /* CUDA: IPC, registration, allocation. Queries of addresses are in query.c. */
 #include <pthread.h>
+#include <stdlib.h>
 
 #include "gpu/cuda/cuda.h"
-
-#define MOST_PUT_OFF 64
 
 /* Device memory that is freed when no stream waits any more. */
 static struct {
     pthread_mutex_t lock;
-    uint64_t addr[MOST_PUT_OFF];
-    unsigned n;
+    uint64_t *addr;
+    size_t n, room;
 } put_off = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 dma_status_t dma_cuda_add_memory(uint64_t addr)
@@ -112,30 +111,58 @@ static dma_status_t free_now(uint64_t addr)
     return dma_gpu_guard_take(&dma_cuda_guard, addr) ? DMA_CUDA(mem_free, addr) : DMA_OK;
 }
 
-/* While a stream waits, the runtime's call would not return. If there is no room to put it off, it is made all the same. */
-static dma_status_t free_device(uint64_t addr)
+/* Without room for the address the memory stays allocated. A call that may never return would be worse. */
+static dma_status_t put_off_free(uint64_t addr)
 {
-    uint64_t due[MOST_PUT_OFF];
-    unsigned ndue = 0;
-    bool wait = !dma_gpu_begin_blocking();
-    dma_status_t status;
+    dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&put_off.lock);
-    if (wait && put_off.n < MOST_PUT_OFF) {
-        put_off.addr[put_off.n++] = addr;
-        addr = 0;
+    if (put_off.n == put_off.room) {
+        size_t room = 2 * put_off.room + 16;
+        uint64_t *grown = realloc(put_off.addr, room * sizeof(*grown));
+
+        put_off.addr = grown ? grown : put_off.addr;
+        put_off.room = grown ? room : put_off.room;
+        status = grown ? DMA_OK : DMA_ERR_NOMEM;
     }
-    for (; !wait && put_off.n > 0; ndue++) {
-        due[ndue] = put_off.addr[--put_off.n];
+    if (status == DMA_OK) {
+        put_off.addr[put_off.n++] = addr;
     }
     pthread_mutex_unlock(&put_off.lock);
-    for (unsigned i = 0; i < ndue; i++) {
+    return status;
+}
+
+/* Takes the addresses of the list, which is empty then. The caller frees the array. */
+static uint64_t *take_put_off(size_t *n)
+{
+    uint64_t *due;
+
+    pthread_mutex_lock(&put_off.lock);
+    due = put_off.addr;
+    *n = put_off.n;
+    put_off.addr = NULL;
+    put_off.n = put_off.room = 0;
+    pthread_mutex_unlock(&put_off.lock);
+    return due;
+}
+
+/* While a stream waits, the runtime's call would not return. */
+static dma_status_t free_device(uint64_t addr)
+{
+    dma_status_t status;
+    uint64_t *due;
+    size_t n;
+
+    if (!dma_gpu_begin_blocking()) {
+        return put_off_free(addr);
+    }
+    due = take_put_off(&n);
+    for (size_t i = 0; i < n; i++) {
         (void)free_now(due[i]);
     }
-    status = addr ? free_now(addr) : DMA_OK;
-    if (!wait) {
-        dma_gpu_end_blocking();
-    }
+    free(due);
+    status = free_now(addr);
+    dma_gpu_end_blocking();
     return status;
 }
 
