@@ -87,6 +87,26 @@ static bool all_have_streams(const dma_comm_t *comm)
     return true;
 }
 
+/*
+ * Does another rank use this device, too, and only one of them at a time? A process that waits in one stream only gives its turn up at
+ * once. With the second stream, that of the own block, it seems to keep it until its time is over: two ranks on an H200 without MPS take
+ * 4,344 us for a call then, 291 in place, and 325 if the host makes the starts.
+ */
+static bool would_keep_turn(const dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+    uint32_t node = dc->traits[comm->rank].node;
+    bool shares = false;
+
+    if (dc->start_in_place || node == UINT32_MAX || !dc->rt->takes_turns) {
+        return false;
+    }
+    for (int r = 0; r < comm->nranks; r++) {
+        shares = shares || (r != comm->rank && dc->traits[r].node == node);
+    }
+    return shares && dc->rt->takes_turns(dc->device->ordinal);
+}
+
 static dma_reason_t find_obstacle(const dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
@@ -100,7 +120,10 @@ static dma_reason_t find_obstacle(const dma_comm_t *comm)
     if (dc->eager) {
         return DMA_REASON_NONE; /* no engine */
     }
-    return dc->device->engine->enqueue && all_have_streams(comm) ? DMA_REASON_NONE : DMA_REASON_in_stream_engine;
+    if (!dc->device->engine->enqueue || !all_have_streams(comm)) {
+        return DMA_REASON_in_stream_engine;
+    }
+    return would_keep_turn(comm) ? DMA_REASON_in_stream_turns : DMA_REASON_NONE;
 }
 
 /* The device's address of a word in the window of rank r, whose arena is registered at `at`. */
@@ -191,14 +214,11 @@ static size_t count_lines(const dma_comm_t *comm)
 
 static dma_reason_t make(dma_comm_t *comm)
 {
-    dma_reason_t why = find_obstacle(comm);
-    struct dma_device_in_stream *s;
+    struct dma_device_in_stream *s = comm->device ? comm->device->in_stream : NULL;
+    dma_reason_t why = s ? s->refused : find_obstacle(comm);
 
-    if (why) {
+    if (s || why) {
         return why;
-    }
-    if ((s = comm->device->in_stream)) {
-        return s->refused;
     }
     s = calloc(1, sizeof(*s) + ((size_t)comm->nranks + count_lines(comm)) * sizeof(s->room[0]));
     if (!s) {

@@ -76,6 +76,8 @@ typedef struct dma_gpu_runtime {
     /* Devices. `device` is the ordinal that the application uses, after HIP_VISIBLE_DEVICES and similar variables. */
     dma_status_t (*device_count)(int *count); /* DMA_OK with 0: initialized, without a device */
     dma_status_t (*device_pci)(int device, dma_gpu_pci_t *pci);
+    /* Do processes that use the device take turns, so that no two of them run at the same time? [may be NULL: no] */
+    bool (*takes_turns)(int device);
     dma_status_t (*enter)(int device, dma_gpu_scope_t *scope);
     /* A scope in which objects on the device are queried and released, and nothing else. Detects resets. If the device has
      * no context any more, nothing becomes current, and all objects count as destroyed. */

@@ -192,6 +192,7 @@ cuda_error_t cuDeviceGetAttribute(int *value, cuda_enum_t attribute, cuda_device
     *value = attribute == PCI_BUS                                       ? DEVICE_IDS + device
              : attribute == UNIFIED_ADDRESSES || attribute == MAPS_HOST ? 1
              : attribute == COPY_ENGINES                                ? 3
+             : attribute == CUDA_DEVICE_MPS                             ? 1
              : attribute == CUDA_DEVICE_UNITS                           ? UNITS
              : attribute == CUDA_DEVICE_UNIT_THREADS                    ? UNIT_THREADS
                                                                         : 0;

@@ -58,6 +58,7 @@ unit_tests += \
 	test/unit/test_gpu_reset \
 	test/unit/test_gpu_runtime \
 	test/unit/test_in_stream \
+	test/unit/test_in_stream_turns \
 	test/unit/test_info \
 	test/unit/test_interp \
 	test/unit/test_lease \

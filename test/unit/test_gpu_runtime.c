@@ -331,6 +331,7 @@ START_TEST(pci_addresses)
     ck_assert_int_eq(rt->device_pci(1, &pci), DMA_OK);
     ck_assert_uint_eq(pci.domain, 1);
     ck_assert_uint_eq(pci.bus, 0xc1);
+    ck_assert(rt->takes_turns(0)); /* a driver that does not know of MPS */
 }
 END_TEST
 

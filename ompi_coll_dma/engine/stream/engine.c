@@ -36,9 +36,14 @@
 
 static void stream_traits(const dma_gpu_unit_t *handle, dma_gpu_traits_t *traits)
 {
-    (void)handle;
+    const dma_stream_unit_t *unit = (const dma_stream_unit_t *)handle;
+    dma_gpu_pci_t pci;
+
     /* One queue: a single copy fills the link, and launching more streams costs more than they save. */
     *traits = (dma_gpu_traits_t){.node = UINT32_MAX, .max_ways = 1};
+    if (unit->rt->device_pci(unit->device, &pci) == DMA_OK) {
+        traits->node = pci.domain << 16 | pci.bus << 8 | pci.device << 3 | pci.function;
+    }
 }
 
 /* ---- bindings ---- */

@@ -224,6 +224,7 @@ enum {
     CUDA_ATTRIBUTE_MAPPING_BASE = 19,
     CUDA_ATTRIBUTE_BLOCK_ID = 20,
 
+    CUDA_DEVICE_MPS = 133,         /* processes share it by MPS */
     CUDA_DEVICE_UNITS = 16,        /* multiprocessors */
     CUDA_DEVICE_UNIT_THREADS = 39, /* that one of them runs at once */
 

@@ -73,10 +73,21 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
+/* Without MPS they do. Drivers that do not know this attribute, before 12.2, are assumed to. */
+static bool takes_turns(int device)
+{
+    cuda_device_t dev;
+    int mps = 0;
+
+    return !dma_cuda.device_attribute || DMA_CUDA(device_get, &dev, device) != DMA_OK ||
+           DMA_CUDA_TRY(device_attribute, &mps, CUDA_DEVICE_MPS, dev) != DMA_OK || !mps;
+}
+
 static dma_gpu_runtime_t table = {
     .name = "cuda",
     .device_count = device_count,
     .device_pci = device_pci,
+    .takes_turns = takes_turns,
     .enter = dma_cuda_enter,
     .enter_to_release = dma_cuda_enter_to_release,
     .leave = dma_cuda_leave,
