@@ -6,7 +6,8 @@
  *     RESULT    all ranks exchange whether that worked, and what they have measured; not if a rank has no block
  *
  * Attempt 0 takes the block from the process's memfd arena, attempt 1 from a file of its own. If all ranks have mapped
- * all blocks, the communicator is READY. Else the next attempt begins. After the last one the communicator is ASIDE.
+ * all blocks, the communicator is READY. Else the next attempt begins. After the last one the communicator is ASIDE. If a rank has
+ * reached its limit, there is no attempt 1, because files count towards it, too.
  *
  * A rank decides only from records that all ranks have: results are combined with "and", sizes with "min", and
  * parameters that influence choices are those of rank 0. So all ranks decide alike.
@@ -397,18 +398,22 @@ static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
     comm->state = DMA_COMM_READY;
 }
 
-/* The attempt has failed on all ranks: the next one, or ASIDE. */
+/* The attempt has failed on all ranks: the next one, or ASIDE. A file counts towards the same limit as the arena. */
 static dma_status_t fail_attempt(dma_comm_t *comm, setup_t *s, const dma_why_t *why)
 {
+    bool next =
+        s->attempt + 1 < ATTEMPTS && why->reason != DMA_REASON_arena_limit && why->reason != DMA_REASON_arena_zero;
+
     snprintf(comm->reason, sizeof(comm->reason), "%s", why->text);
     dma_comm_count_reason(comm, why->reason);
-    if (s->attempt == 0 && comm->rank == 0) {
+    if (next && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "arena",
                         "no anonymous shared memory for %s (%s): a file in the session directory is tried", comm->text,
                         why->text);
     }
     drop_attempt(comm, s);
-    if (++s->attempt < ATTEMPTS) {
+    if (next) {
+        s->attempt++;
         return begin_attempt(comm, s);
     }
     dma_comm_step_aside(comm);
