@@ -115,7 +115,8 @@ DMA_PARAM_NUMBER(uint32_t, net_first_calls, 64, 0, 1000, RANGE, AGREED, USER, "c
     "Number of small blocking collectives at the beginning of a communicator over several nodes that go to the next "
     "component. A longer one counts once more for every 2 KiB of a block, an all-to-all-v counts 8 times. The next "
     "collective sets the communicator up, which loads UCX and takes some milliseconds of processor time. A non-blocking or "
-    "persistent collective sets it up at once. 0: the first collective does.")
+    "persistent collective sets it up at once. 0: the first collective does. So it is also if "
+    "the MCA parameter coll names dma and this one is not set.")
 DMA_PARAM_NAME(net_variant, 32, net_variants, AGREED, TUNER,
     "Algorithm between nodes. With auto, and where the given algorithm does not fit a call, the cost model chooses.")
 DMA_PARAM_PATH(net_profile, AGREED, TUNER,

@@ -81,6 +81,9 @@ static inline bool run(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
     }
     if (DMA_UNSUPPORTED == status && DMA_OK == (status = begin_fallback(module, call, fallback))) {
         dma_comm_count_below(module->comm, DMA_FORM_BLOCKING, call->coll);
+        if (OPAL_UNLIKELY(fallback->bounce || mca_coll_dma_component.params.verbose > 0)) {
+            mca_coll_dma_report_first(module, comm, fallback->bounce);
+        }
         return false;
     }
     *rc = mca_coll_dma_error_class(status);

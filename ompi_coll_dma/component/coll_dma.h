@@ -45,7 +45,9 @@ typedef struct mca_coll_dma_component {
     mca_coll_base_component_t super;
 
     dma_params_t params;
-    bool published; /* other processes can read the terms of this one */
+    bool named;           /* the user's list of collective components names dma */
+    bool first_calls_set; /* the user has set net_first_calls */
+    bool published;       /* other processes can read the terms of this one */
 
     pthread_mutex_t lock;   /* guards proc, ncomms, the terms, loaded, and writes of polling */
     dma_proc_t *proc;       /* created by the first collective */
@@ -155,6 +157,9 @@ dma_status_t mca_coll_dma_comm_open(mca_coll_dma_module_t *module, ompi_communic
 dma_status_t mca_coll_dma_comm_setup(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
 /* Reports once whether coll/dma serves the communicator, as soon as that is decided. */
 void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_t *comm);
+
+/* Reports once that the next component carries out the first calls of a communicator. `on_device`: this one is in device memory. */
+void mca_coll_dma_report_first(const mca_coll_dma_module_t *module, ompi_communicator_t *comm, bool on_device);
 
 /* progress.c: registers the progress callback if calls are in progress. With `open` false, when the component closes, removes it. */
 void mca_coll_dma_progress_update(bool open);

@@ -33,6 +33,13 @@ static int register_param(const dma_param_t *param, char **text)
                                            MCA_BASE_VAR_SCOPE_READONLY, text);
 }
 
+static bool is_set(int index)
+{
+    mca_base_var_source_t source = MCA_BASE_VAR_SOURCE_DEFAULT;
+
+    return OPAL_SUCCESS == mca_base_var_get_value(index, NULL, &source, NULL) && MCA_BASE_VAR_SOURCE_DEFAULT != source;
+}
+
 int mca_coll_dma_register_params(void)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
@@ -48,6 +55,9 @@ int mca_coll_dma_register_params(void)
             return index;
         }
         read_param(&component->params, param, texts[i]);
+        if (0 == strcmp(param->name, "net_first_calls")) {
+            component->first_calls_set = is_set(index);
+        }
     }
     return OMPI_SUCCESS;
 }

@@ -83,6 +83,26 @@ void mca_coll_dma_report_state(mca_coll_dma_module_t *module, ompi_communicator_
     }
 }
 
+/* Who asks whether coll/dma is used, or brings device memory, is told why it is not so far. Rank 0 prints. A rank alone cannot begin
+ * the set-up: it does not know whether others have device memory, too. */
+void mca_coll_dma_report_first(const mca_coll_dma_module_t *module, ompi_communicator_t *comm, bool on_device)
+{
+    char line[512];
+    name_t name;
+
+    if (0 != ompi_comm_rank(comm) || DMA_COMM_FIRST != dma_comm_state(module->comm)) {
+        return;
+    }
+    name = name_of(comm);
+    snprintf(
+        line, sizeof(line),
+        "communicator %s: its first collectives%s go to the next collective component, until coll_dma_net_first_calls "
+        "(%u) small ones or a few longer ones have been called",
+        name.text, on_device ? ", some of them in device memory," : "", (unsigned)module->terms.net_first_calls);
+    mca_coll_dma_host.report(on_device ? DMA_REPORT_WARN : DMA_REPORT_NOTE, on_device ? "first on device" : "first",
+                             line);
+}
+
 dma_status_t mca_coll_dma_comm_setup(mca_coll_dma_module_t *module, ompi_communicator_t *comm)
 {
     dma_status_t status = mca_coll_dma_comm_open(module, comm);

@@ -95,7 +95,8 @@ int mca_coll_dma_extend_selection(void)
         names = opal_argv_split(framework->framework_selection, ',');
     }
     /* Tools such as ompi_info load all components, so dma need not be in the list. */
-    if (!in_list(names, "dma")) {
+    mca_coll_dma_component.named = in_list(names, "dma");
+    if (!mca_coll_dma_component.named) {
         goto out;
     }
 

@@ -10,6 +10,13 @@
  */
 #include "coll_dma.h"
 
+/* Who names dma in the list of collective components waits for it: it has the first call, unless the parameter says otherwise. Who
+ * does not may not even know that it is there. */
+static uint32_t first_calls(const mca_coll_dma_component_t *component)
+{
+    return component->named && !component->first_calls_set ? 0 : component->params.net_first_calls;
+}
+
 static mca_coll_dma_terms_t own_terms(void)
 {
     const dma_params_t *params = &mca_coll_dma_component.params;
@@ -18,7 +25,7 @@ static mca_coll_dma_terms_t own_terms(void)
         .priority = params->priority,
         .nodes = params->nodes,
         .network = NULL != mca_coll_dma_net_ops(),
-        .net_first_calls = params->net_first_calls,
+        .net_first_calls = first_calls(&mca_coll_dma_component),
     };
 }
 

@@ -74,14 +74,26 @@ ok 'first calls: every form, 3 hosts, uneven, delay' first_calls '3 -d 200' -n 6
 ok 'first calls: several communicators' first_calls 3 -n 7 --map-by node "$build/test/bed/first_calls" comms
 ok 'first calls: one rank gets an error' first_calls 2 -n 2 --map-by ppr:1:node "$build/test/bed/first_calls" fails
 by_default() {
-    says ' checks, 0 failed$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -- mpirun --mca pml ob1 --mca coll dma \
+    says ' checks, 0 failed$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -- mpirun --mca pml ob1 \
         -n 4 --map-by ppr:2:node "$build/test/bed/first_calls" few "${loaded[@]}"
 }
 ok 'first calls: the default' by_default
+# has_first 0|1 CMD...: with the default, has MPI_COMM_WORLD first calls? A line says so. Later calls are served.
+has_first() {
+    local has=0 output
+    output=$(unset OMPI_MCA_coll_dma_net_first_calls && "${@:2}" "$build/examples/allgather_check" 2>&1) || { echo "$output" && return 1; }
+    printf '%s\n' "$output"
+    ! grep -q 'MPI_COMM_WORLD .*: its first collectives go to the next' <<<"$output" || has=1
+    [ $has = "$1" ] && grep -q 'MPI_COMM_WORLD.*: [24] ranks, ready' <<<"$output" && [ "$(grep -c ' 0 wrong' <<<"$output")" = 9 ]
+}
+two_ranks=("$here/bed" 2 -- mpirun --mca pml ob1 -n 2 --map-by ppr:1:node --mca coll_dma_verbose 1)
+ok 'first calls: dma is not named' has_first 1 "${two_ranks[@]}"
+ok 'first calls: dma is named' has_first 0 "${two_ranks[@]}" --mca coll dma
+ok 'first calls: dma is named, but the parameter is set' has_first 1 "${two_ranks[@]}" --mca coll dma --mca coll_dma_net_first_calls 64
 # Beside messages, the first all-gather of a process costs a bounded number of system calls and allocations.
 first_costs() {
     says 'first: .*(: few|not permitted here)$' env -u OMPI_MCA_coll_dma_net_first_calls "$here/bed" 2 -- mpirun --mca pml ob1 \
-        --mca coll dma -n 4 --map-by ppr:2:node "$build/test/mpi/syscalls" first
+        -n 4 --map-by ppr:2:node "$build/test/mpi/syscalls" first
 }
 ok 'first calls: what the first one of a process costs' first_costs
 ok 'first calls: beside pml ucx' says ' checks, 0 failed$' "$here/bed" 2 -- mpirun -n 4 --map-by ppr:2:node --mca pml ucx \
@@ -111,6 +123,8 @@ for other in 0 2 64; do
         "$build/test/bed/first_calls" once "${loaded[@]}"
 done
 ok 'ranks differ: net_first_calls 0 and 1' used 1 coll_dma_net_first_calls 0 1
+ok 'ranks differ: rank 0 names dma' has_first 0 differ coll dma ^sm
+ok 'ranks differ: rank 0 does not name dma' has_first 1 differ coll ^sm dma
 ok 'ranks differ: nodes 1 and 0' used 1 coll_dma_nodes 1 0
 ok 'ranks differ: nodes 0 and 1' used 0 coll_dma_nodes 0 1
 ok 'ranks differ: priority 91 and -1' used 1 coll_dma_priority 91 -1
