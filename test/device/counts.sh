@@ -49,12 +49,13 @@ ok 'halves: as documented, and 7' armed halves 0 1 alltoall in blocking '56(7)' 
 equal() {
     job 60 4 "$2" "$3" --mca coll_dma_gpu_variant "$4" "$build/test/device/counted" "$1" 15 && silent
 }
+seed=${DMA_SEED:-1}
 for variant in auto pcpy b2b bcst swap halves; do
-    seed=$RANDOM
+    seed=$((seed + 1))
     ok "counters, variant $variant, seed $seed" equal $seed mi300x 4 $variant
 done
-ok 'counters, 2 ranks' equal $RANDOM mi300x 2 auto
-ok 'counters, GPUs without swap and broadcast' equal $RANDOM mi250x 3 auto
+ok 'counters, 2 ranks' equal $((seed + 1)) mi300x 2 auto
+ok 'counters, GPUs without swap and broadcast' equal $((seed + 2)) mi250x 3 auto
 
 # kept MOST ENGINE ARGS...: a loop of allocations, collectives and frees leaves at most this much with the driver, beyond
 # what was there at the beginning

@@ -6,7 +6,7 @@
 #     --all              all mutants
 #     --module MODULE    all mutants of test/mutants/MODULE.txt
 #     --random N         N mutants of the plain build, chosen by the seed
-#     --seed S           default: the day, so that every day runs others
+#     --seed S           default: 1; another seed chooses others
 #     --seconds S        begin no mutant after S seconds
 #     --jobs N           N mutants at a time (default: as many as processors)
 #     --generate FILE    mutants that operators make of a product file; with --random N, some of them
@@ -291,7 +291,7 @@ stale=0
 
 mkdir -p "$work/asked"
 : >"$work/results"
-seed=${seed:-$(date -u +%Y%m%d)}
+seed=${seed:-1}
 known=$(make -s -C "$build" print-unit-tests | sed 's|.*/||')
 if [ -n "$generate" ]; then
     rounds=1
