@@ -293,12 +293,14 @@ void dma_ucx_peer_close(dma_ucx_peer_t *peer);
 
 /* transports.c: transports to other nodes. UCP detects failures on those other than TCP by itself, the kernel on TCP. */
 typedef struct dma_ucx_transports {
-    bool tcp, other;
+    bool tcp, other, ud_verbs; /* `other` counts ud_verbs too */
 } dma_ucx_transports_t;
 dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context);
 /* Where the kernel lists devices of InfiniBand, RoCE and what else is used by verbs; and whether there is one. */
 #define DMA_UCX_INFINIBAND "/sys/class/infiniband"
 bool dma_ucx_has_infiniband(const char *folder);
+/* Whether one of them has the driver mlx5. */
+bool dma_ucx_has_mlx5(const char *folder);
 /* From what ucp_context_print_info prints. The text is modified. */
 dma_ucx_transports_t dma_ucx_transports_parse(char *text);
 /* TCP interfaces that are not to be used. */

@@ -42,14 +42,16 @@ static void set(ucp_config_t *ucx, const char *name, const char *value)
     }
 }
 
-/* A setting of the TCP transport. Since UCX 1.15 its name begins with that of the transport. */
-static void set_tcp(ucp_config_t *ucx, const char *name, const char *value)
+/* A setting of one transport. Since UCX 1.15 its name begins with `prefix`. Before, it holds for all transports that have it. */
+static void set_of(ucp_config_t *ucx, const char *prefix, const char *name, const char *value)
 {
     unsigned major, minor, release;
+    char full[64];
 
+    snprintf(full, sizeof(full), "%s%s", prefix, name);
     dma_ucx_api.ucp_get_version(&major, &minor, &release);
-    if (!is_set_by_user(name)) {
-        dma_ucx_api.ucp_config_modify(ucx, major > 1 || minor >= 15 ? name : name + strlen("TCP_"), value);
+    if (!is_set_by_user(full)) {
+        dma_ucx_api.ucp_config_modify(ucx, major > 1 || minor >= 15 ? full : name, value);
     }
 }
 
@@ -70,11 +72,11 @@ static void set_tcp_keepalive(ucp_config_t *ucx, const dma_ucx_keepalive_t *keep
     char text[32];
 
     snprintf(text, sizeof(text), "%ds", keepalive->idle);
-    set_tcp(ucx, "TCP_KEEPIDLE", text);
+    set_of(ucx, "TCP_", "KEEPIDLE", text);
     snprintf(text, sizeof(text), "%ds", keepalive->interval);
-    set_tcp(ucx, "TCP_KEEPINTVL", text);
+    set_of(ucx, "TCP_", "KEEPINTVL", text);
     snprintf(text, sizeof(text), "%d", keepalive->kernel_count);
-    set_tcp(ucx, "TCP_KEEPCNT", text);
+    set_of(ucx, "TCP_", "KEEPCNT", text);
 }
 
 static void set_keepalive(ucp_config_t *ucx, const dma_ucx_t *net, dma_ucx_transports_t transports)
@@ -99,6 +101,16 @@ static void set_rendezvous(ucp_config_t *ucx, dma_ucx_transports_t transports)
 {
     if (transports.tcp && !transports.other) {
         set(ucx, "RNDV_THRESH", "128k");
+    }
+}
+
+/* UD over verbs drops packets that were not sent to an address of the adapter. Whether an address is of IPv4 it reads in a field
+ * that only mlx5 fills (wc.sl), so with other RoCE adapters it drops all packets of IPv4, also those that connect RC. No
+ * connection is made then, and after UCX_UD_TIMEOUT (30 s) UCX 1.13 ends the process. */
+static void set_address_check(ucp_config_t *ucx, dma_ucx_transports_t transports)
+{
+    if (transports.ud_verbs && !dma_ucx_has_mlx5(DMA_UCX_INFINIBAND)) {
+        set_of(ucx, "UD_VERBS_", "ETH_DGID_CHECK", "n");
     }
 }
 
@@ -151,6 +163,7 @@ static ucs_status_t create_context_with(const dma_ucx_t *net, const dma_ucx_tran
     if (transports) {
         set_keepalive(ucx, net, *transports);
         set_rendezvous(ucx, *transports);
+        set_address_check(ucx, *transports);
     }
     status = dma_ucx_api.ucp_init_version(UCP_API_MAJOR, UCP_API_MINOR, &params, ucx, context);
     dma_ucx_api.ucp_config_release(ucx);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Transports that do not leave the node: shared memory, and copies to and from GPUs, which UCX lists beside networks. */
 static const char *const local_transports[] = {"self/",     "sysv/",      "posix/",    "cma/",      "knem/",
@@ -19,6 +20,27 @@ bool dma_ucx_has_infiniband(const char *folder)
 
     while (dir && (entry = readdir(dir))) {
         found = found || entry->d_name[0] != '.';
+    }
+    if (dir) {
+        closedir(dir);
+    }
+    return found;
+}
+
+bool dma_ucx_has_mlx5(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    struct dirent *entry;
+    bool found = false;
+
+    while (dir && !found && (entry = readdir(dir))) {
+        char path[512], driver[512];
+        ssize_t bytes;
+
+        snprintf(path, sizeof(path), "%s/%s/device/driver", folder, entry->d_name);
+        bytes = readlink(path, driver, sizeof(driver) - 1);
+        driver[bytes > 0 ? bytes : 0] = '\0';
+        found = strstr(driver, "mlx5");
     }
     if (dir) {
         closedir(dir);
@@ -52,7 +74,7 @@ static bool is_tcp(const char *resource)
 
 dma_ucx_transports_t dma_ucx_transports_parse(char *text)
 {
-    dma_ucx_transports_t found = {false, false};
+    dma_ucx_transports_t found = {0};
     const char *resource;
     char *line, *rest;
 
@@ -60,6 +82,7 @@ dma_ucx_transports_t dma_ucx_transports_parse(char *text)
         if ((resource = resource_of(line))) {
             found.tcp = found.tcp || is_tcp(resource);
             found.other = found.other || (!is_local(resource) && !is_tcp(resource));
+            found.ud_verbs = found.ud_verbs || !strncmp(resource, "ud_verbs/", 9);
         }
     }
     return found;
@@ -81,7 +104,7 @@ static char *print_context(ucp_context_h context)
 
 dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context)
 {
-    dma_ucx_transports_t found = {false, false};
+    dma_ucx_transports_t found = {0};
     char *text = print_context(context);
 
     if (text) {
@@ -91,11 +114,26 @@ dma_ucx_transports_t dma_ucx_transports_query(ucp_context_h context)
     return found;
 }
 
-/* Appends a device to a list with commas. */
+static bool has_device(const char *devices, const char *device)
+{
+    size_t length = strlen(device);
+
+    for (const char *at = devices; (at = strstr(at, device)); at += length) {
+        if ((at == devices || at[-1] == ',') && (!at[length] || at[length] == ',')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Appends a device to a list with commas. An adapter has several transports, and UCX warns of a device that is named twice. */
 static bool add_device(char devices[DMA_UCX_DEVICES_BYTES], const char *device)
 {
     size_t used = strlen(devices), left = DMA_UCX_DEVICES_BYTES - used;
 
+    if (has_device(devices, device)) {
+        return true;
+    }
     return (size_t)snprintf(devices + used, left, "%s%s", used ? "," : "", device) < left;
 }
 

@@ -12,13 +12,15 @@
 #include "libunit.h"
 #include "ucx_tl.h"
 
-/* As ucp_context_print_info prints it. */
-static dma_ucx_transports_t of(const char *names)
+/* As ucp_context_print_info prints it; valid until the next call. */
+static char *printed(const char *names)
 {
-    char text[1024] =
-        "#\n# UCP context\n#\n#     component 0  :  self\n#            md 0  :  component 0  self/tcp/x\n";
+    static char text[1024];
     char copy[256];
-    int at = (int)strlen(text), n = 0;
+    int at = snprintf(text, sizeof(text),
+                      "#\n# UCP context\n#\n#     component 0  :  self\n"
+                      "#            md 0  :  component 0  self/tcp/x\n");
+    int n = 0;
 
     snprintf(copy, sizeof(copy), "%s", names);
     for (char *rest, *name = strtok_r(copy, " ", &rest); name; name = strtok_r(NULL, " ", &rest)) {
@@ -26,32 +28,72 @@ static dma_ucx_transports_t of(const char *names)
                        n, n, name);
         n++;
     }
-    return dma_ucx_transports_parse(text);
+    return text;
+}
+
+static const char *transports; /* that UCX has */
+
+static void print_transports(const ucp_context_h context, FILE *stream)
+{
+    (void)context;
+    fputs(printed(transports), stream);
 }
 
 START_TEST(transports_by_their_names)
 {
     static const struct {
         const char *names;
-        bool tcp, other;
+        bool tcp, other, ud_verbs;
     } rows[] = {
-        {"", false, false},
-        {"self/memory sysv/memory posix/memory cma/memory", false, false},
-        {"self/memory tcp/lo tcp/eth0 knem/memory xpmem/memory", true, false},
-        {"self/memory tcp/eth0 rc_mlx5/mlx5_0:1 cma/memory", true, true},
-        {"ud_verbs/mlx5_0:1 dc_mlx5/mlx5_0:1", false, true},
+        {"", false, false, false},
+        {"self/memory sysv/memory posix/memory cma/memory", false, false, false},
+        {"self/memory tcp/lo tcp/eth0 knem/memory xpmem/memory", true, false, false},
+        {"self/memory tcp/eth0 rc_mlx5/mlx5_0:1 cma/memory", true, true, false},
+        {"ud_verbs/mlx5_0:1 dc_mlx5/mlx5_0:1", false, true, true},
+        {"tcp/eth0 rc_verbs/rxe0:1 ud_verbs/rxe0:1", true, true, true},
         /* an Ethernet also on a machine with GPUs */
-        {"self/memory tcp/eth0 rocm_copy/rocm_cpy rocm_ipc/rocm_ipc cma/memory", true, false},
-        {"tcp/eth0 cuda_copy/cuda cuda_ipc/cuda gdr_copy/cuda", true, false},
-        {"tcp/eth0 ze_copy/GPU0 ze_ipc/GPU0 ze_gdr/GPU0", true, false},
-        {"rocm_ipc/rocm_ipc rc_verbs/mlx5_0:1", false, true},
+        {"self/memory tcp/eth0 rocm_copy/rocm_cpy rocm_ipc/rocm_ipc cma/memory", true, false, false},
+        {"tcp/eth0 cuda_copy/cuda cuda_ipc/cuda gdr_copy/cuda", true, false, false},
+        {"tcp/eth0 ze_copy/GPU0 ze_ipc/GPU0 ze_gdr/GPU0", true, false, false},
+        {"rocm_ipc/rocm_ipc rc_verbs/mlx5_0:1", false, true, false},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        dma_ucx_transports_t found = of(rows[i].names);
+        dma_ucx_transports_t found = dma_ucx_transports_parse(printed(rows[i].names));
 
-        ck_assert_msg(found.tcp == rows[i].tcp && found.other == rows[i].other, "%s", rows[i].names);
+        ck_assert_msg(found.tcp == rows[i].tcp && found.other == rows[i].other && found.ud_verbs == rows[i].ud_verbs,
+                      "%s", rows[i].names);
     }
+}
+END_TEST
+
+/* An adapter has several transports. UCX warns if a device is named twice. */
+START_TEST(a_device_is_named_once)
+{
+    static const struct {
+        const char *names, *devices;
+    } rows[] = {
+        {"tcp/wan0 rc_verbs/rxe0:1 ud_verbs/rxe0:1", "wan0,rxe0:1"},
+        {"rc_verbs/mlx5_1:1 ud_verbs/mlx5_1:1 rc_mlx5/mlx5_11:1 dc_mlx5/mlx5_1:1", "mlx5_1:1,mlx5_11:1"},
+        {"rc_verbs/mlx5_11:1 ud_verbs/mlx5_11:1 rc_verbs/mlx5_1:1 ud_verbs/mlx5_1:1", "mlx5_11:1,mlx5_1:1"},
+        {"rc_verbs/mlx5_1:1 rc_verbs/mlx5_1:11 rc_verbs/mlx5_1:1 rc_verbs/x_mlx5_1:1", "mlx5_1:1,mlx5_1:11,x_mlx5_1:1"},
+        {"self/memory tcp/lo rc_verbs/a rc_verbs/a cma/memory ud_verbs/a", "a"},
+    };
+    const dma_ucx_unwanted_t nothing = {0};
+    char devices[DMA_UCX_DEVICES_BYTES];
+    __typeof__(ucp_context_print_info) *print;
+    unsigned excluded;
+    const char *why;
+
+    ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
+    print = dma_ucx_api.ucp_context_print_info;
+    dma_ucx_api.ucp_context_print_info = print_transports;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        transports = rows[i].names;
+        ck_assert_int_eq(dma_ucx_devices_without(NULL, &nothing, devices, &excluded), DMA_OK);
+        ck_assert_str_eq(devices, rows[i].devices);
+    }
+    dma_ucx_api.ucp_context_print_info = print;
 }
 END_TEST
 
@@ -146,34 +188,56 @@ END_TEST
 /* ---- InfiniBand ---- */
 
 static __typeof__(ucp_config_modify) *config_modify;
-static char modules[64]; /* what UCX is told about them; "": nothing */
+static const char *noted;    /* the end of a setting's name, */
+static char value_noted[64]; /* and what UCX is told; "": nothing */
 
-static ucs_status_t note_modules(ucp_config_t *config, const char *name, const char *value)
+static ucs_status_t note_setting(ucp_config_t *config, const char *name, const char *value)
 {
-    if (!strcmp(name, "MODULES")) {
-        snprintf(modules, sizeof(modules), "%s", value);
+    if (strlen(name) >= strlen(noted) && !strcmp(name + strlen(name) - strlen(noted), noted)) {
+        snprintf(value_noted, sizeof(value_noted), "%s", value);
     }
     return config_modify(config, name, value);
 }
 
-static const char *modules_with(const char *name, const char *value)
+static const char *setting_with(const char *setting, const char *name, const char *value)
 {
-    modules[0] = '\0';
+    const char *why;
+
+    noted = setting;
+    value_noted[0] = '\0';
+    ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
+    config_modify = dma_ucx_api.ucp_config_modify;
+    dma_ucx_api.ucp_config_modify = note_setting;
     create_with(name, value);
-    return modules;
+    dma_ucx_api.ucp_config_modify = config_modify;
+    return value_noted;
 }
 
 /* A choice of the user is kept. */
 START_TEST(infiniband_only_where_there_is_a_device)
 {
-    const char *expected = dma_ucx_has_infiniband(DMA_UCX_INFINIBAND) ? "" : "^ib,rdmacm", *why;
+    const char *expected = dma_ucx_has_infiniband(DMA_UCX_INFINIBAND) ? "" : "^ib,rdmacm";
+
+    ck_assert_str_eq(setting_with("MODULES", "UCX_WARN_UNUSED_ENV_VARS", "n"), expected);
+    ck_assert_str_eq(setting_with("MODULES", "UCX_MODULES", "*"), "");
+}
+END_TEST
+
+/* On adapters without mlx5 UD drops all packets of IPv4, unless it does not compare addresses. A choice of the user is kept. */
+START_TEST(addresses_are_not_compared_in_vain)
+{
+    const char *expected = dma_ucx_has_mlx5(DMA_UCX_INFINIBAND) ? "" : "n", *why;
+    __typeof__(ucp_context_print_info) *print;
 
     ck_assert_int_eq(dma_ucx_load(&why), DMA_OK);
-    config_modify = dma_ucx_api.ucp_config_modify;
-    dma_ucx_api.ucp_config_modify = note_modules;
-    ck_assert_str_eq(modules_with("UCX_WARN_UNUSED_ENV_VARS", "n"), expected);
-    ck_assert_str_eq(modules_with("UCX_MODULES", "*"), "");
-    dma_ucx_api.ucp_config_modify = config_modify;
+    print = dma_ucx_api.ucp_context_print_info;
+    dma_ucx_api.ucp_context_print_info = print_transports;
+    transports = "tcp/eth0 rc_verbs/eth0 ud_verbs/eth0";
+    ck_assert_str_eq(setting_with("ETH_DGID_CHECK", "UCX_WARN_UNUSED_ENV_VARS", "n"), expected);
+    ck_assert_str_eq(setting_with("ETH_DGID_CHECK", "UCX_UD_VERBS_ETH_DGID_CHECK", "y"), "");
+    transports = "tcp/eth0";
+    ck_assert_str_eq(setting_with("ETH_DGID_CHECK", "UCX_WARN_UNUSED_ENV_VARS", "n"), "");
+    dma_ucx_api.ucp_context_print_info = print;
 }
 END_TEST
 
@@ -203,14 +267,24 @@ END_TEST
 
 START_TEST(a_device_is_seen)
 {
-    char folder[] = "/tmp/coll-dma-infiniband.XXXXXX", device[64];
+    char folder[] = "/tmp/coll-dma-infiniband.XXXXXX", device[64], inner[80], driver[100];
 
     ck_assert(!dma_ucx_has_infiniband("/nowhere/infiniband"));
     ck_assert(mkdtemp(folder));
     ck_assert(!dma_ucx_has_infiniband(folder));
     snprintf(device, sizeof(device), "%s/mlx5_0", folder);
     ck_assert_int_eq(mkdir(device, 0700), 0);
-    ck_assert(dma_ucx_has_infiniband(folder));
+    ck_assert(dma_ucx_has_infiniband(folder) && !dma_ucx_has_mlx5(folder));
+    snprintf(inner, sizeof(inner), "%s/device", device);
+    snprintf(driver, sizeof(driver), "%s/driver", inner);
+    ck_assert_int_eq(mkdir(inner, 0700), 0);
+    ck_assert_int_eq(symlink("../../../bus/pci/drivers/bnxt_en", driver), 0);
+    ck_assert(!dma_ucx_has_mlx5(folder));
+    ck_assert_int_eq(unlink(driver), 0);
+    ck_assert_int_eq(symlink("../../../bus/pci/drivers/mlx5_core", driver), 0);
+    ck_assert(dma_ucx_has_mlx5(folder));
+    ck_assert_int_eq(unlink(driver), 0);
+    ck_assert_int_eq(rmdir(inner), 0);
     ck_assert_int_eq(rmdir(device), 0);
     ck_assert_int_eq(rmdir(folder), 0);
 }
@@ -317,10 +391,12 @@ int main(void)
     Suite *suite = suite_create("ucx_tl_start");
 
     unit_test(suite, transports_by_their_names, 4);
+    unit_test(suite, a_device_is_named_once, 4);
     unit_test(suite, tells_how_many_processes_there_are, 10);
     unit_test(suite, small_messages_have_one_rail, 10);
     unit_test(suite, shared_memory_only_if_the_user_says_so, 20);
     unit_test(suite, infiniband_only_where_there_is_a_device, 20);
+    unit_test(suite, addresses_are_not_compared_in_vain, 30);
     unit_test(suite, nothing_for_infiniband_is_loaded_in_vain, 20);
     unit_test(suite, a_device_is_seen, 20);
     unit_test(suite, the_kernel_probes_for_longer, 20);
