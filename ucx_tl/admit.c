@@ -13,14 +13,20 @@
  * connect. What this leaves: users of the job's other hosts. Listeners of interfaces that have only IPv6 have no filter.
  *
  * A filter has a limited size. Where the job has more addresses than fit, their first 24 or 16 bits are compared. If the kernel
- * takes none, the listeners have no filter.
+ * takes none, the listeners have no filter, and dma_ucx_admit says so.
+ *
+ * Descriptors belong to UCX, which may close one at any time, and the application may then get its number. So nothing is done to a
+ * number: what it stands for is looked at first, in a duplicate of an accepted socket because that is shut down.
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -60,14 +66,42 @@ static uint32_t add(uint32_t *addresses, uint32_t n, uint32_t address, uint32_t 
     return n + 1;
 }
 
-static bool attach(const dma_ucx_stack_t *stack, const struct sock_filter *code, unsigned length)
+/* Whether `fd` is a socket with the address of this listener: the listener itself, or a connection that it has accepted. */
+static bool is_at(int fd, const dma_ucx_port_t *port)
+{
+    struct sockaddr_storage own;
+    socklen_t bytes = sizeof(own);
+    dma_ucx_port_t at;
+
+    return !getsockname(fd, (struct sockaddr *)&own, &bytes) && dma_ucx_port_of(&own, &at) && at.port == port->port &&
+           !memcmp(&at.ip, &port->ip, sizeof(at.ip));
+}
+
+/* UCX stops to listen where it gets no descriptor. */
+static bool still_listens(const dma_ucx_port_t *port)
+{
+    int on = 0;
+    socklen_t bytes = sizeof(on);
+
+    return !getsockopt(port->fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &bytes) && on && is_at(port->fd, port);
+}
+
+static bool attach_to(int fd, const struct sock_filter *code, unsigned length)
 {
     struct sock_fprog program = {.len = (unsigned short)length, .filter = (struct sock_filter *)code};
+
+    return !setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+}
+
+static bool attach(const dma_ucx_stack_t *stack, const struct sock_filter *code, unsigned length)
+{
     bool good = true;
 
     for (uint32_t i = 0; i < stack->nports; i++) {
-        if (dma_ucx_is_ipv4(&stack->ports[i].ip)) {
-            good = !setsockopt(stack->ports[i].fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) && good;
+        const dma_ucx_port_t *port = &stack->ports[i];
+
+        if (dma_ucx_is_ipv4(&port->ip) && still_listens(port)) {
+            good = attach_to(port->fd, code, length) && good;
         }
     }
     return good;
@@ -76,8 +110,25 @@ static bool attach(const dma_ucx_stack_t *stack, const struct sock_filter *code,
 static void detach(const dma_ucx_stack_t *stack)
 {
     for (uint32_t i = 0; i < stack->nports; i++) {
-        setsockopt(stack->ports[i].fd, SOL_SOCKET, SO_DETACH_FILTER, NULL, 0);
+        if (still_listens(&stack->ports[i])) {
+            setsockopt(stack->ports[i].fd, SOL_SOCKET, SO_DETACH_FILTER, NULL, 0);
+        }
     }
+}
+
+dma_status_t dma_ucx_try_filter(void)
+{
+    struct sock_filter code[8];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    dma_status_t status =
+        fd >= 0 && attach_to(fd, code, write_filter(code, NULL, 0, UINT32_MAX)) ? DMA_OK : DMA_UNSUPPORTED;
+    int error = errno;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    errno = error;
+    return status;
 }
 
 static bool attach_with(const dma_ucx_stack_t *stack, const dma_ucx_admitted_t *admitted, uint32_t mask)
@@ -95,7 +146,7 @@ static bool attach_with(const dma_ucx_stack_t *stack, const dma_ucx_admitted_t *
     return good;
 }
 
-void dma_ucx_filter(const dma_ucx_stack_t *stack, const dma_ucx_admitted_t *admitted)
+void dma_ucx_filter(const dma_ucx_stack_t *stack, dma_ucx_admitted_t *admitted)
 {
     static const uint32_t masks[] = {0xffffffff, 0xffffff00, 0xffff0000};
     size_t i = 0;
@@ -103,26 +154,46 @@ void dma_ucx_filter(const dma_ucx_stack_t *stack, const dma_ucx_admitted_t *admi
     while (i < sizeof(masks) / sizeof(masks[0]) && !attach_with(stack, admitted, masks[i])) {
         i++;
     }
-    if (i == sizeof(masks) / sizeof(masks[0])) {
+    admitted->refused = i == sizeof(masks) / sizeof(masks[0]);
+    if (admitted->refused) {
         detach(stack);
     }
 }
 
 static bool is_accepted_at(int fd, const dma_ucx_stack_t *stack)
 {
-    struct sockaddr_storage peer, own;
-    socklen_t peer_bytes = sizeof(peer), own_bytes = sizeof(own);
-    dma_ucx_port_t at;
+    struct sockaddr_storage peer;
+    socklen_t bytes = sizeof(peer);
     bool found = false;
 
-    if (getpeername(fd, (struct sockaddr *)&peer, &peer_bytes) ||
-        getsockname(fd, (struct sockaddr *)&own, &own_bytes) || !dma_ucx_port_of(&own, &at)) {
+    if (getpeername(fd, (struct sockaddr *)&peer, &bytes)) {
         return false;
     }
-    for (uint32_t i = 0; i < stack->nports; i++) {
-        found = found || (at.port == stack->ports[i].port && !memcmp(&at.ip, &stack->ports[i].ip, sizeof(at.ip)));
+    for (uint32_t i = 0; i < stack->nports && !found; i++) {
+        found = is_at(fd, &stack->ports[i]);
     }
     return found;
+}
+
+static bool is_socket(int fd)
+{
+    struct stat status;
+
+    return !fstat(fd, &status) && S_ISSOCK(status.st_mode);
+}
+
+/* Only sockets are duplicated: closing a duplicate of a file gives up the application's locks on it. */
+static void shut_if_accepted(int fd, const dma_ucx_stack_t *stack)
+{
+    int held = is_socket(fd) ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
+
+    if (held < 0) {
+        return;
+    }
+    if (is_accepted_at(held, stack)) {
+        shutdown(held, SHUT_RDWR);
+    }
+    close(held);
 }
 
 void dma_ucx_shut_accepted(const dma_ucx_stack_t *stack)
@@ -131,8 +202,8 @@ void dma_ucx_shut_accepted(const dma_ucx_stack_t *stack)
     struct dirent *entry;
 
     while (dir && (entry = readdir(dir))) {
-        if (entry->d_name[0] != '.' && is_accepted_at(atoi(entry->d_name), stack)) {
-            shutdown(atoi(entry->d_name), SHUT_RDWR);
+        if (entry->d_name[0] != '.') {
+            shut_if_accepted(atoi(entry->d_name), stack);
         }
     }
     if (dir) {
@@ -144,6 +215,7 @@ dma_status_t dma_ucx_admit(dma_ucx_t *net, const uint32_t *addresses, uint32_t n
 {
     dma_ucx_admitted_t *admitted = &net->admitted;
     uint32_t *more, before;
+    dma_status_t status;
 
     if (!net->config.closed) {
         return DMA_OK;
@@ -165,6 +237,7 @@ dma_status_t dma_ucx_admit(dma_ucx_t *net, const uint32_t *addresses, uint32_t n
     if (admitted->n > before) {
         dma_ucx_filter(&net->ucx, admitted);
     }
+    status = admitted->refused ? DMA_UNSUPPORTED : DMA_OK;
     pthread_mutex_unlock(&net->lock);
-    return DMA_OK;
+    return status;
 }

@@ -1,6 +1,8 @@
 /* What UCX has on this node, for coll_dma_info: see ucx_tl.h. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "internal.h"
 
@@ -38,5 +40,8 @@ dma_status_t dma_ucx_inspect(const dma_ucx_config_t *config, dma_ucx_found_t *fo
         return DMA_UNSUPPORTED;
     }
     dma_ucx_api.ucp_get_version(&found->version[0], &found->version[1], &found->version[2]);
+    if (dma_ucx_try_filter() != DMA_OK) {
+        snprintf(found->filter_why, sizeof(found->filter_why), "%s", strerror(errno));
+    }
     return list(config, found);
 }

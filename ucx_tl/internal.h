@@ -123,6 +123,7 @@ typedef struct dma_ucx_port {
 /* The IPv4 addresses of hosts that may connect. */
 typedef struct dma_ucx_admitted {
     uint32_t *addresses, n;
+    bool refused; /* the kernel takes no filter: everybody may */
 } dma_ucx_admitted_t;
 
 struct dma_ucx_peer {
@@ -268,8 +269,10 @@ void dma_ucx_message_free(dma_ucx_t *net, dma_ucx_message_t *message);
 void dma_ucx_start_matched(dma_ucx_t *net);
 
 /* admit.c */
-/* Only these may connect. */
-void dma_ucx_filter(const dma_ucx_stack_t *stack, const dma_ucx_admitted_t *admitted);
+/* Only these may connect, unless the kernel refuses the filter. */
+void dma_ucx_filter(const dma_ucx_stack_t *stack, dma_ucx_admitted_t *admitted);
+/* Whether the kernel takes a filter; DMA_UNSUPPORTED: errno says why not. */
+dma_status_t dma_ucx_try_filter(void);
 /* Ends the connections that have been accepted. */
 void dma_ucx_shut_accepted(const dma_ucx_stack_t *stack);
 

@@ -5,11 +5,11 @@
  * the peer, which may have failed. A forced close also ends all requests that UCX has of the peer.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -206,7 +206,7 @@ static bool may_open(const dma_ucx_t *net)
     int fd[LEAST_DESCRIPTORS], n = 0;
     bool may;
 
-    while (net->ucx.nports && n < LEAST_DESCRIPTORS && (fd[n] = fcntl(net->ucx.ports[0].fd, F_DUPFD_CLOEXEC, 0)) >= 0) {
+    while (net->ucx.nports && n < LEAST_DESCRIPTORS && (fd[n] = eventfd(0, EFD_CLOEXEC)) >= 0) {
         n++;
     }
     may = n == LEAST_DESCRIPTORS || errno != EMFILE;

@@ -99,6 +99,7 @@ typedef struct dma_ucx_found {
     unsigned version[3]; /* of the library that is used at run time; 0: there is none */
     bool by_user;        /* the user has named the devices, so that none is excluded */
     bool tcp_only;       /* TCP is the only transport between nodes */
+    char filter_why[64]; /* why the kernel takes no filter of connections over TCP; "": it takes one */
     unsigned n;
     dma_ucx_resource_t resources[DMA_UCX_RESOURCES];
     char why[200]; /* it cannot be used */
@@ -119,7 +120,7 @@ void dma_ucx_destroy(dma_ucx_t *net);
 void dma_ucx_get_place(dma_ucx_t *net, dma_net_place_t *place);
 dma_status_t dma_ucx_exclude(dma_ucx_t *net, const uint32_t *addresses, uint32_t n);
 
-/* See dma_net_ops_t and admit.c. DMA_ERR_NOMEM: not all of these hosts can connect. */
+/* See dma_net_ops_t and admit.c. DMA_ERR_NOMEM: not all of these hosts can connect. DMA_UNSUPPORTED: everybody can. */
 dma_status_t dma_ucx_admit(dma_ucx_t *net, const uint32_t *addresses, uint32_t n);
 
 /* What peers need to reach this process; valid as long as `net`. */

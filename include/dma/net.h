@@ -63,7 +63,8 @@ typedef struct dma_net_ops {
      * may have the address. DMA_UNSUPPORTED: no interface is left. */
     dma_status_t (*exclude)(void *net, const uint32_t *addresses, uint32_t n);
     /* From now on hosts with these IPv4 addresses may connect, too. To be called before a process there gets the address of this
-     * one. DMA_ERR_NOMEM: they may not. */
+     * one. DMA_ERR_NOMEM: they may not. DMA_UNSUPPORTED: they may, and so may all others, because the system does not keep them
+     * out. */
     dma_status_t (*admit)(void *net, const uint32_t *addresses, uint32_t n);
     /* Whether this process has connected to `rank` in the communicator, so that messages to it cost no descriptor. */
     bool (*is_connected)(void *net, void *comm, int rank);

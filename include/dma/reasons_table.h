@@ -49,6 +49,9 @@ DMA_REASON(COMM, net_first_calls, "the first calls over several nodes go to othe
     "Blocking calls that are among the first coll_dma_net_first_calls of their communicator: they go to the next component.")
 DMA_REASON(COMM, network_unusable, "this process has no network to other nodes",
     "Set-ups on the rank that has none; all ranks step aside.")
+DMA_REASON(COMM, net_filter_refused, "the kernel takes no filter of connections",
+    "Set-ups over several nodes on a rank whose connections over TCP are not filtered, although coll_dma_net_filter is set: the "
+    "communicator is served, and every host can connect to the rank.")
 
 /* ---- host memory ---- */
 DMA_REASON(COMM, cross_untried, "the kernel does not let this rank read a peer's memory",

@@ -79,6 +79,12 @@ dma_status_t dma_cluster_admit_hosts(dma_comm_t *comm)
     }
     status = c->net_ops->admit(c->net, addresses, n);
     free(addresses);
+    if (status == DMA_UNSUPPORTED) {
+        dma_comm_count_reason(comm, DMA_REASON_net_filter_refused);
+        dma_proc_report(comm->proc, DMA_REPORT_NOTE, "net-filter", "%s: hosts that are not of the job can connect, too",
+                        dma_reason_text(DMA_REASON_net_filter_refused));
+        status = DMA_OK;
+    }
     return status;
 }
 

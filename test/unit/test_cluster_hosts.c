@@ -108,7 +108,7 @@ static dma_status_t note_admitted(void *net, const uint32_t *addresses, uint32_t
     for (uint32_t i = 0; i < n; i++) {
         admitted[*(int *)net] |= 1u << (addresses[i] == SHARED ? 7 : addresses[i] - HOST);
     }
-    return DMA_OK;
+    return *(int *)net == 2 ? DMA_UNSUPPORTED : DMA_OK;
 }
 
 static dma_status_t exclude_nothing(void *net, const uint32_t *addresses, uint32_t n)
@@ -120,7 +120,7 @@ static dma_status_t exclude_nothing(void *net, const uint32_t *addresses, uint32
 }
 
 /* Only the other hosts may connect. Rank 3 and ranks 4 and 5 are different nodes on one host, and connect to each
- * other there. */
+ * other there. The kernel of rank 2 takes no filter: that is counted, and nothing else is different. */
 START_TEST(who_may_connect)
 {
     static const unsigned expected[] = {
@@ -138,6 +138,7 @@ START_TEST(who_may_connect)
     for (int r = 0; r < 6; r++) {
         ck_assert_msg(admitted[r] == expected[r], "rank %d: %x, not %x", r, admitted[r], expected[r]);
     }
+    ck_assert_uint_eq(reasons_count(DMA_REASON_net_filter_refused), 1);
 }
 END_TEST
 

@@ -1,6 +1,7 @@
 /* What a process opens between nodes: interfaces, who may connect to it, and what it does if it may open no more files. */
 #include <arpa/inet.h>
 #include <check.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -196,6 +198,129 @@ START_TEST(what_was_accepted_is_shut)
 }
 END_TEST
 
+/* ---- a kernel that takes no filter ---- */
+
+static bool refuses;
+
+/* Takes the place of libc's. */
+int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
+{
+    if (refuses && level == SOL_SOCKET && name == SO_ATTACH_FILTER) {
+        errno = EPERM;
+        return -1;
+    }
+    return (int)syscall(SYS_setsockopt, fd, level, name, value, bytes);
+}
+
+START_TEST(a_filter_is_refused)
+{
+    const uint32_t other = htonl(0x0a000001), another = htonl(0x0a000002);
+    const dma_ucx_config_t config = {.keepalive_seconds = 15, .processes = 1, .local_processes = 1};
+    static dma_ucx_found_t found;
+    dma_ucx_t *net;
+
+    ck_assert_int_eq(dma_ucx_inspect(&config, &found), DMA_OK);
+    ck_assert_str_eq(found.filter_why, "");
+    refuses = true;
+    net = create((dma_ucx_config_t){.key = 1, .closed = true});
+    ck_assert_int_eq(dma_ucx_inspect(&config, &found), DMA_OK);
+    ck_assert_str_eq(found.filter_why, strerror(EPERM));
+    ck_assert_int_eq(dma_ucx_admit(net, &other, 1), DMA_UNSUPPORTED);
+    ck_assert_int_eq(dma_ucx_admit(net, &other, 1), DMA_UNSUPPORTED);
+    ck_assert(is_open(net));
+    refuses = false;
+    ck_assert_int_eq(dma_ucx_admit(net, &another, 1), DMA_OK);
+    ck_assert(!is_open(net));
+    dma_ucx_destroy(net);
+}
+END_TEST
+
+/* ---- a descriptor that UCX closes, and whose number the application gets ---- */
+
+static int taken = -1, takes; /* the number, and what the application has there; -1: nothing happens */
+
+/* Takes the place of libc's. The number changes hands when its address has been looked at. */
+int getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
+{
+    int result = (int)syscall(SYS_getsockname, fd, address, bytes);
+    struct sockaddr_storage own, other;
+    socklen_t own_bytes = sizeof(own), other_bytes = sizeof(other);
+
+    if (taken >= 0 && !result && !getpeername(fd, (struct sockaddr *)&own, &own_bytes) &&
+        !getpeername(taken, (struct sockaddr *)&other, &other_bytes) && own_bytes == other_bytes &&
+        !memcmp(&own, &other, own_bytes)) {
+        ck_assert_int_eq(dup2(takes, taken), taken);
+        taken = -1;
+    }
+    return result;
+}
+
+/* The socket that UCX has accepted from `fd`; UCX does that in a thread. */
+static int accepted_from(int fd)
+{
+    struct sockaddr_storage own, peer;
+    socklen_t own_bytes = sizeof(own), peer_bytes;
+    double end = dma_now() + 60;
+
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&own, &own_bytes), 0);
+    while (dma_now() < end) {
+        for (int other = 0; other < 1024; other++) {
+            peer_bytes = sizeof(peer);
+            if (!getpeername(other, (struct sockaddr *)&peer, &peer_bytes) && peer_bytes == own_bytes &&
+                !memcmp(&peer, &own, own_bytes)) {
+                return other;
+            }
+        }
+        usleep(1000);
+    }
+    ck_abort_msg("UCX does not accept");
+}
+
+START_TEST(a_number_changes_hands)
+{
+    dma_ucx_t *net = create((dma_ucx_config_t){.key = 1});
+    int fd = knock(&net->ucx.ports[0]), pair[2], number, accepted;
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    takes = pair[0];
+    number = accepted_from(fd);
+    accepted = dup(number);
+    taken = number;
+    dma_ucx_shut_accepted(&net->ucx);
+    ck_assert_int_eq(taken, -1);
+    ck_assert_int_eq(send(pair[1], "", 1, MSG_NOSIGNAL), 1); /* the application's is open */
+    ck_assert_int_eq(poll(&wait, 1, 10000), 1);              /* the stranger's is shut */
+    ck_assert_int_eq(dup2(accepted, number), number);        /* UCX has not really closed it */
+    dma_ucx_destroy(net);
+    close(accepted);
+    close(fd);
+    close(pair[0]);
+    close(pair[1]);
+}
+END_TEST
+
+/* UCX stops to listen where it gets no descriptor for a connection. */
+START_TEST(a_listeners_number_changes_hands)
+{
+    const uint32_t other = htonl(0x0a000001);
+    dma_ucx_t *net = create((dma_ucx_config_t){.key = 1, .closed = true});
+    int own = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), number = net->ucx.ports[0].fd, listener = dup(number);
+    socklen_t instructions = 0;
+
+    ck_assert_int_ge(own, 0);
+    ck_assert_int_eq(dup2(own, number), number);
+    dma_ucx_admit(net, &other, 1);
+    ck_assert_int_eq(getsockopt(own, SOL_SOCKET, SO_GET_FILTER, NULL, &instructions), 0);
+    ck_assert_uint_eq(instructions, 0);
+    ck_assert_int_eq(dup2(listener, number), number);
+    close(own);
+    close(listener);
+    dma_ucx_destroy(net);
+}
+END_TEST
+
 /* ---- limits ---- */
 
 /* From now on this number of files can be opened. The limit is about descriptor numbers, so all free ones below the
@@ -267,6 +392,9 @@ int main(void)
     unit_test(suite, only_who_is_admitted_connects, 20);
     unit_loop(suite, many_hosts, 0, 2, 20);
     unit_test(suite, what_was_accepted_is_shut, 20);
+    unit_test(suite, a_filter_is_refused, 20);
+    unit_test(suite, a_number_changes_hands, 80);
+    unit_test(suite, a_listeners_number_changes_hands, 20);
     unit_test(suite, too_few_to_begin, 10);
     unit_loop(suite, too_few_to_connect, 0, 8, 20);
     return unit_main(suite);

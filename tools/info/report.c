@@ -151,13 +151,14 @@ static void report_devices(out_t *o, const dma_ucx_found_t *ucx)
 static void report_net(out_t *o, const info_t *info)
 {
     char version[48] = "";
-    const char *why = "coll/dma was built without UCX";
+    const char *why = "coll/dma was built without UCX", *filter_why = "";
     bool tcp_only = false;
 
 #ifdef DMA_HAVE_UCX
     const dma_ucx_found_t *ucx = &info->ucx;
 
     why = ucx->why;
+    filter_why = ucx->filter_why;
     tcp_only = ucx->tcp_only;
     if (ucx->version[0]) {
         snprintf(version, sizeof(version), "%u.%u.%u", ucx->version[0], ucx->version[1], ucx->version[2]);
@@ -165,12 +166,16 @@ static void report_net(out_t *o, const info_t *info)
 #endif
     out_say(o, 0, "UCX %s%s%s%s", version, version[0] && why[0] ? ", " : "", why,
             info->ucx_usable && tcp_only ? ", TCP is the only transport between nodes" : "");
+    if (filter_why[0]) {
+        out_say(o, 1, "connections over TCP are not filtered, every host can connect to a rank: %s", filter_why);
+    }
     out_object(o, "ucx");
     out_bool(o, "built", info->ucx_built);
     out_bool(o, "usable", info->ucx_usable);
     out_text(o, "version", version[0] ? version : NULL);
     out_text(o, "why", why);
     out_bool(o, "tcp_only", tcp_only);
+    out_text(o, "filter_why", filter_why);
     out_array(o, "devices");
 #ifdef DMA_HAVE_UCX
     report_devices(o, ucx);
