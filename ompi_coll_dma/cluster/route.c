@@ -190,9 +190,10 @@ static void cluster_stop(dma_comm_t *comm, dma_status_t status)
 
 /* ---- the route ---- */
 
+/* Opening takes as long as many calls, so it has a lock that only those wait for who need the network. */
 dma_status_t dma_cluster_open_network(dma_proc_t *proc, void **net)
 {
-    pthread_mutex_lock(&proc->lock);
+    pthread_mutex_lock(&proc->net_lock);
     if (proc->net_ops && !proc->net_tried) {
         proc->net_tried = true;
         if (proc->net_ops->open(&proc->net) != DMA_OK) {
@@ -200,7 +201,7 @@ dma_status_t dma_cluster_open_network(dma_proc_t *proc, void **net)
         }
     }
     *net = proc->net;
-    pthread_mutex_unlock(&proc->lock);
+    pthread_mutex_unlock(&proc->net_lock);
     return *net ? DMA_OK : DMA_UNSUPPORTED;
 }
 

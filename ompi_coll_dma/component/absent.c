@@ -42,40 +42,53 @@ static bool make_room(ompi_communicator_t *comm)
     return true;
 }
 
-/* With the lock. Rank 0 of the job has loaded it, because otherwise there would be no module. */
-static void find_out(const ompi_process_name_t *name, bool here, uint8_t *loaded, bool nodes, bool patient)
+/* Rank 0 of the job has loaded it, because otherwise there would be no module. */
+static uint8_t find_out(const ompi_process_name_t *name, bool here, bool nodes, bool patient)
 {
     bool obvious = 0 == name->vpid || OMPI_PROC_MY_NAME->vpid == name->vpid;
     dma_modex_t published = obvious ? DMA_MODEX_THERE : dma_modex_has(COLL_DMA_KEY, name, here, nodes, patient);
 
-    if (DMA_MODEX_UNKNOWN != published) {
-        *loaded = DMA_MODEX_THERE == published ? LOADED : ABSENT;
+    return DMA_MODEX_UNKNOWN == published ? UNKNOWN : DMA_MODEX_THERE == published ? LOADED : ABSENT;
+}
+
+/* PMIx may take seconds, and calls of other threads need the lock. So it is asked without the lock, about one process perhaps by
+ * two threads, who get the same answer. */
+static uint8_t state_of(ompi_communicator_t *comm, int rank, bool nodes, bool patient)
+{
+    mca_coll_dma_component_t *component = &mca_coll_dma_component;
+    ompi_process_name_t name = mca_coll_dma_name_of(comm, rank);
+    uint8_t state;
+
+    pthread_mutex_lock(&component->lock);
+    state = component->loaded[name.vpid];
+    pthread_mutex_unlock(&component->lock);
+    if (UNKNOWN == state && UNKNOWN != (state = find_out(&name, mca_coll_dma_is_here(comm, rank), nodes, patient))) {
+        pthread_mutex_lock(&component->lock);
+        component->loaded[name.vpid] = state;
+        pthread_mutex_unlock(&component->lock);
     }
+    return state;
 }
 
 /* The lowest rank that has not loaded coll/dma. If processes cannot publish anything, none is found. */
 static int find_absent(ompi_communicator_t *comm, bool nodes, bool patient)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
-    int found = -1;
+    bool room;
 
+    if (!component->published) {
+        return -1;
+    }
     pthread_mutex_lock(&component->lock);
-    if (component->published && make_room(comm)) {
-        for (int rank = 0; rank < ompi_comm_size(comm) && found < 0; rank++) {
-            ompi_process_name_t name = mca_coll_dma_name_of(comm, rank);
-            uint8_t *loaded = &component->loaded[name.vpid];
-
-            if (UNKNOWN == *loaded) {
-                find_out(&name, mca_coll_dma_is_here(comm, rank), loaded, nodes, patient);
-            }
-            found = ABSENT == *loaded ? rank : -1;
+    room = make_room(comm);
+    pthread_mutex_unlock(&component->lock);
+    for (int rank = 0; room && rank < ompi_comm_size(comm); rank++) {
+        if (ABSENT == state_of(comm, rank, nodes, patient)) {
+            component->some_absent = true;
+            return rank;
         }
     }
-    pthread_mutex_unlock(&component->lock);
-    if (found >= 0) {
-        component->some_absent = true;
-    }
-    return found;
+    return -1;
 }
 
 int mca_coll_dma_find_absent(void *comm)

@@ -36,14 +36,13 @@ void mca_coll_dma_terms_publish(void)
     mca_coll_dma_component.published = dma_modex_send(COLL_DMA_KEY, &own, sizeof(own));
 }
 
-static void read_terms(void)
+/* Returns whether rank 0 of the job has published terms. Without the lock, because PMIx may ask another node. */
+static bool read_terms(mca_coll_dma_terms_t *terms)
 {
-    mca_coll_dma_component_t *component = &mca_coll_dma_component;
     ompi_process_name_t name = {.jobid = OMPI_PROC_MY_NAME->jobid, .vpid = 0};
     char text[160];
-    int rc = dma_modex_recv(COLL_DMA_KEY, &name, &component->terms, sizeof(component->terms));
+    int rc = dma_modex_recv(COLL_DMA_KEY, &name, terms, sizeof(*terms));
 
-    component->has_terms = 0 == rc;
     if (0 != rc && DMA_MODEX_NOTHING != rc) {
         snprintf(
             text, sizeof(text),
@@ -51,7 +50,7 @@ static void read_terms(void)
             rc);
         mca_coll_dma_host.report(DMA_REPORT_WARN, "terms", text);
     }
-    component->terms_read = true;
+    return 0 == rc;
 }
 
 /* A communicator of one process has nobody to agree with. If this process could not publish its terms, no process of the job could.
@@ -59,18 +58,24 @@ static void read_terms(void)
 bool mca_coll_dma_terms_get(ompi_communicator_t *comm, mca_coll_dma_terms_t *terms)
 {
     mca_coll_dma_component_t *component = &mca_coll_dma_component;
-    bool found;
+    bool found, known;
 
     if (ompi_comm_size(comm) == 1 || OMPI_PROC_MY_NAME->vpid == 0 || !component->published) {
         *terms = own_terms();
         return true;
     }
     pthread_mutex_lock(&component->lock);
-    if (!component->terms_read) {
-        read_terms();
-    }
+    known = component->terms_read;
     found = component->has_terms;
     *terms = component->terms;
     pthread_mutex_unlock(&component->lock);
+    if (!known) {
+        found = read_terms(terms);
+        pthread_mutex_lock(&component->lock);
+        component->terms = *terms;
+        component->has_terms = found;
+        component->terms_read = true;
+        pthread_mutex_unlock(&component->lock);
+    }
     return found;
 }

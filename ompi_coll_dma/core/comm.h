@@ -100,6 +100,7 @@ struct dma_proc {
     _Atomic int armed; /* persistent calls whose programs the engines have beforehand */
     struct dma_ipc *ipc;
     struct dma_device *devices;
+    pthread_cond_t device_opened; /* with device_lock: the engine of one of them has been chosen */
     struct dma_writer *writers;
     struct dma_lease *leases; /* device/lease.h */
     uint64_t lease_uses;      /* so far: orders them */
@@ -108,7 +109,8 @@ struct dma_proc {
 
     /* State of the cluster route (cluster/cluster.h). */
     const struct dma_net_ops *net_ops; /* to other nodes; NULL: none */
-    void *net;                         /* opened when it is first needed, with `lock` held */
+    pthread_mutex_t net_lock;          /* held while the network is opened, and for nothing else */
+    void *net;                         /* opened when it is first needed */
     bool net_tried;
     struct dma_relay *relays;
     _Atomic uint32_t next_id; /* for communicators over several nodes whose rank 0 is here */

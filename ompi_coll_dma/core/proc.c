@@ -139,7 +139,9 @@ dma_status_t dma_proc_create(const dma_proc_config_t *config, dma_proc_t **resul
     }
     pthread_mutex_init(&proc->lock, NULL);
     pthread_mutex_init(&proc->device_lock, NULL);
+    pthread_cond_init(&proc->device_opened, NULL);
     pthread_mutex_init(&proc->submitter_lock, NULL);
+    pthread_mutex_init(&proc->net_lock, NULL);
     *result = proc;
     return DMA_OK;
 }
@@ -184,7 +186,9 @@ void dma_proc_destroy(dma_proc_t *proc)
     }
     pthread_mutex_destroy(&proc->lock);
     pthread_mutex_destroy(&proc->device_lock);
+    pthread_cond_destroy(&proc->device_opened);
     pthread_mutex_destroy(&proc->submitter_lock);
+    pthread_mutex_destroy(&proc->net_lock);
     free_proc(proc);
 }
 

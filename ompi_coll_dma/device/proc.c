@@ -86,34 +86,59 @@ static void close_lost(dma_proc_t *proc, const dma_gpu_runtime_t *rt)
     }
 }
 
+/* With the device lock. */
+static dma_device_t *find_device(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int ordinal)
+{
+    dma_device_t *d = proc->devices;
+
+    while (d && (d->ordinal != ordinal || is_lost(rt, d))) {
+        d = d->next;
+    }
+    return d;
+}
+
+/* With the device lock, which it gives away while an engine is tried: calls of other threads need it, in memory of devices that
+ * have an engine. Threads that need the same device wait. */
+static void open_device(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t *d)
+{
+    d->opening = true;
+    d->next = proc->devices;
+    proc->devices = d;
+    pthread_mutex_unlock(&proc->device_lock);
+    find_engine(proc, rt, d);
+    if (!d->engine) {
+        dma_proc_report(proc, DMA_REPORT_WARN, "device",
+                        "no engine serves device %d (%s): collectives in its memory go through the host", d->ordinal,
+                        d->why);
+    }
+    pthread_mutex_lock(&proc->device_lock);
+    d->opening = false;
+    pthread_cond_broadcast(&proc->device_opened);
+}
+
 dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int ordinal)
 {
     dma_device_t *d;
 
     pthread_mutex_lock(&proc->device_lock);
     close_lost(proc, rt);
-    for (d = proc->devices; d && (d->ordinal != ordinal || is_lost(rt, d)); d = d->next) {
-    }
+    d = find_device(proc, rt, ordinal);
     if (!proc->ipc) {
         proc->ipc = dma_ipc_create(rt, proc->counters);
         if (proc->ipc) {
             dma_ipc_owner(proc->ipc)->dir = proc->session_dir;
         }
     }
-    if (!d && proc->ipc && (d = calloc(1, sizeof(*d)))) {
-        d->ordinal = ordinal;
-        d->resets = dma_gpu_resets(rt, ordinal);
-        find_engine(proc, rt, d);
-        if (!d->engine) {
-            dma_proc_report(proc, DMA_REPORT_WARN, "device",
-                            "no engine serves device %d (%s): collectives in its memory go through the host", ordinal,
-                            d->why);
-        }
-        d->next = proc->devices;
-        proc->devices = d;
-    }
     if (d) {
         d->uses++;
+        while (d->opening) {
+            pthread_cond_wait(&proc->device_opened, &proc->device_lock);
+        }
+    } else if (proc->ipc && (d = calloc(1, sizeof(*d)))) {
+        d->ordinal = ordinal;
+        d->resets = dma_gpu_resets(rt, ordinal);
+        d->uses = 1;
+        open_device(proc, rt, d);
     }
     pthread_mutex_unlock(&proc->device_lock);
     return d;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "gpu/brief.h"
+#include "gpu/export.h"
 #include "gpu/registered.h"
-#include "gpu/tied.h"
 #include "node/arena.h"
 
 /* Bounds the memory and the search of the list; beyond it, the least recently used export is evicted. */
@@ -30,10 +30,11 @@ struct dma_import {
     unsigned resets; /* of the device when it was opened */
     unsigned uses;
     enum {
-        IMPORT_OPEN,
-        IMPORT_CLOSING,
-        IMPORT_CLOSED
-    } state; /* in the list of imports; in the list `closing`; in no list, but still in use */
+        IMPORT_OPEN,    /* in the list of imports */
+        IMPORT_OPENING, /* there, too; a thread opens it without the lock */
+        IMPORT_CLOSING, /* in the list `closing` */
+        IMPORT_CLOSED   /* in no list, but still in use */
+    } state;
 };
 
 struct dma_ipc {
@@ -46,7 +47,8 @@ struct dma_ipc {
     dma_brief_t brief;
     export_entry_t *exports; /* most recently used first */
     unsigned nexports;
-    bool evicted; /* an export has been evicted: its memory may still exist */
+    bool evicted;          /* an export has been evicted: its memory may still exist */
+    pthread_cond_t opened; /* an import, or it has failed */
     dma_import_t *imports;
     dma_import_t *closing; /* closed here, but the runtime still holds them */
     dma_registration_t *registered;
@@ -62,6 +64,7 @@ dma_ipc_t *dma_ipc_create(const dma_gpu_runtime_t *rt, dma_counters_t *counters)
         ipc->owner.nonce = dma_random64();
         ipc->owner.secret = dma_random64();
         pthread_mutex_init(&ipc->lock, NULL);
+        pthread_cond_init(&ipc->opened, NULL);
     }
     return ipc;
 }
@@ -90,6 +93,7 @@ void dma_ipc_destroy(dma_ipc_t *ipc)
     free_imports(ipc->closing); /* the runtime holds them until the process ends */
     dma_registered_forget(&ipc->registered);
     pthread_mutex_destroy(&ipc->lock);
+    pthread_cond_destroy(&ipc->opened);
     free(ipc);
 }
 
@@ -114,25 +118,6 @@ bool dma_ipc_shares_mapped(dma_ipc_t *ipc)
 }
 
 /* ---- exports ---- */
-
-static bool overlap(const dma_export_t *a, const dma_export_t *b)
-{
-    return a->base < b->base + b->size && b->base < a->base + a->size;
-}
-
-/* Whether the two have memory in the same block. */
-static bool share_block(const dma_export_t *a, const dma_export_t *b)
-{
-    return a->base / DMA_TIED_BLOCK_BYTES <= (b->base + b->size - 1) / DMA_TIED_BLOCK_BYTES &&
-           b->base / DMA_TIED_BLOCK_BYTES <= (a->base + a->size - 1) / DMA_TIED_BLOCK_BYTES;
-}
-
-/* Compares allocations of one process. If the runtime does not identify allocations, the handle does. */
-static bool same_allocation(const dma_export_t *a, const dma_export_t *b)
-{
-    return a->base == b->base && a->size == b->size && a->buffer_id == b->buffer_id &&
-           (a->buffer_id || !memcmp(&a->handle, &b->handle, sizeof(a->handle)));
-}
 
 static bool is_freed(const dma_ipc_t *ipc, const dma_export_t *export)
 {
@@ -159,7 +144,7 @@ static void count_calls(export_entry_t *e, unsigned calls)
 /* Is the old memory gone now that there is the new one? */
 static bool displaces(const dma_ipc_t *ipc, const dma_export_t *new, const dma_export_t *old)
 {
-    return overlap(new, old) && !(new->mapped && old->mapped && !is_freed(ipc, old));
+    return dma_export_overlaps(new, old) && !(new->mapped && old->mapped && !is_freed(ipc, old));
 }
 
 /* With the lock. Returns the entry of an allocation and moves it to the front. Removes the entries of earlier
@@ -169,7 +154,7 @@ static export_entry_t *find_export(dma_ipc_t *ipc, const dma_export_t *wanted)
     for (export_entry_t **link = &ipc->exports; *link;) {
         export_entry_t *e = *link;
 
-        if (same_allocation(&e->export, wanted)) {
+        if (dma_export_is_same(&e->export, wanted)) {
             *link = e->next;
             e->next = ipc->exports;
             ipc->exports = e;
@@ -206,7 +191,7 @@ static uint64_t first_live(const dma_ipc_t *ipc, const dma_export_t *wanted)
     uint64_t first = ipc->evicted ? 0 : ipc->last_number + 1;
 
     for (const export_entry_t *e = ipc->exports; e; e = e->next) {
-        if (e->export.number < first && share_block(&e->export, wanted) && !is_freed(ipc, &e->export)) {
+        if (e->export.number < first && dma_export_shares_block(&e->export, wanted) && !is_freed(ipc, &e->export)) {
             first = e->export.number;
         }
     }
@@ -346,7 +331,7 @@ static bool is_exported(const dma_ipc_t *ipc, const dma_gpu_memory_t *m)
     dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id};
 
     for (const export_entry_t *e = ipc->exports; e; e = e->next) {
-        if (same_allocation(&e->export, &wanted)) {
+        if (dma_export_is_same(&e->export, &wanted)) {
             return true;
         }
     }
@@ -454,12 +439,6 @@ static void retry_closing(dma_ipc_t *ipc)
     }
 }
 
-/* Whether the two cannot be open at once: the owner must have freed the old one before it allocated the new one. */
-static bool conflicts(const dma_export_t *new, const dma_export_t *old)
-{
-    return !old->mapped && !new->mapped && (overlap(old, new) || (share_block(old, new) && old->number < new->first));
-}
-
 /* An import that a reset of the device has destroyed is nobody's; its users close it. */
 static bool is_import_of(const dma_ipc_t *ipc, const dma_import_t *import, int device, uint64_t nonce)
 {
@@ -468,7 +447,7 @@ static bool is_import_of(const dma_ipc_t *ipc, const dma_import_t *import, int d
 
 static bool is_same(const dma_import_t *import, const dma_export_t *export)
 {
-    return import->export.number == export->number || same_allocation(&import->export, export);
+    return import->export.number == export->number || dma_export_is_same(&import->export, export);
 }
 
 /* With the lock. Returns the open import of this allocation, if there is one. Closes imports that the allocation
@@ -478,17 +457,19 @@ static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, con
     for (dma_import_t **link = &ipc->imports; *link;) {
         dma_import_t *i = *link;
 
-        if (is_import_of(ipc, i, device, nonce)) {
-            if (is_same(i, export)) {
+        if (is_import_of(ipc, i, device, nonce) && (is_same(i, export) || dma_export_conflicts(export, &i->export))) {
+            if (i->state == IMPORT_OPENING) {
+                pthread_cond_wait(&ipc->opened, &ipc->lock);
+                link = &ipc->imports; /* the list may be another one */
+            } else if (is_same(i, export)) {
                 return i;
-            }
-            if (conflicts(export, &i->export)) {
+            } else {
                 *link = i->next;
                 close_import(ipc, i);
-                continue;
             }
+        } else {
+            link = &i->next;
         }
-        link = &i->next;
     }
     return NULL;
 }
@@ -510,43 +491,61 @@ static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, con
             *result = ipc->imports = i;
             return DMA_OK;
         }
-        if (conflicts(export, &i->export)) {
+        if (dma_export_conflicts(export, &i->export)) {
             return DMA_AGAIN;
         }
     }
     return DMA_OK;
 }
 
+/* With the lock, which it gives away meanwhile: opening may wait for the owner's process. */
+static dma_status_t open_new(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export,
+                             dma_import_t **result)
+{
+    dma_import_t *i = malloc(sizeof(*i));
+    dma_status_t status;
+
+    if (!i) {
+        return DMA_ERR_NOMEM;
+    }
+    *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
+    i->resets = dma_gpu_resets(ipc->rt, device);
+    i->state = IMPORT_OPENING;
+    ipc->imports = i;
+    pthread_mutex_unlock(&ipc->lock);
+    status = open_import(ipc, i);
+    pthread_mutex_lock(&ipc->lock);
+    i->state = IMPORT_OPEN;
+    pthread_cond_broadcast(&ipc->opened);
+    if (status != DMA_OK) {
+        unlink_import(&ipc->imports, i);
+        free(i);
+        return status;
+    }
+    if (ipc->counters) {
+        dma_counters_add(ipc->counters, DMA_COUNT_imports, 1);
+    }
+    *result = i;
+    return DMA_OK;
+}
+
 dma_status_t dma_ipc_open(dma_ipc_t *ipc, int device, uint64_t nonce, const dma_export_t *export, dma_import_t **result)
 {
-    dma_import_t *i;
     dma_status_t status = DMA_OK;
+    dma_import_t *i;
 
     pthread_mutex_lock(&ipc->lock);
     retry_closing(ipc);
-    i = find_import(ipc, device, nonce, export);
-    if (!i && (status = find_closing(ipc, device, nonce, export, &i)) != DMA_OK) {
-        goto unlock;
+    if (!(i = find_import(ipc, device, nonce, export))) {
+        status = find_closing(ipc, device, nonce, export, &i);
     }
-    if (!i) {
-        if (!(i = malloc(sizeof(*i)))) {
-            status = DMA_ERR_NOMEM;
-            goto unlock;
-        }
-        *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
-        i->resets = dma_gpu_resets(ipc->rt, device);
-        if ((status = open_import(ipc, i)) != DMA_OK) {
-            free(i);
-            goto unlock;
-        }
-        ipc->imports = i;
-        if (ipc->counters) {
-            dma_counters_add(ipc->counters, DMA_COUNT_imports, 1);
-        }
+    if (!i && status == DMA_OK) {
+        status = open_new(ipc, device, nonce, export, &i);
     }
-    i->uses++;
-    *result = i;
-unlock:
+    if (status == DMA_OK) {
+        i->uses++;
+        *result = i;
+    }
     pthread_mutex_unlock(&ipc->lock);
     return status;
 }
@@ -566,6 +565,7 @@ void dma_ipc_close(dma_ipc_t *ipc, dma_import_t *import)
             unlink_import(&ipc->imports, import);
             close_import(ipc, import);
             break;
+        case IMPORT_OPENING: /* it has no user yet */
         case IMPORT_CLOSING:
             break;
         case IMPORT_CLOSED:

@@ -18,6 +18,7 @@ core_sources += \
 	ompi_coll_dma/gpu/cuda/stream.c \
 	ompi_coll_dma/gpu/eager.h \
 	ompi_coll_dma/gpu/eager_kernel.h \
+	ompi_coll_dma/gpu/export.h \
 	ompi_coll_dma/gpu/hip/api.h \
 	ompi_coll_dma/gpu/hip/hip.c \
 	ompi_coll_dma/gpu/hip/hip.h \

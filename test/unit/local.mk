@@ -20,6 +20,7 @@ unit_tests += \
 	test/unit/test_device_init \
 	test/unit/test_device_ipc \
 	test/unit/test_device_links \
+	test/unit/test_device_locks \
 	test/unit/test_device_mapped \
 	test/unit/test_device_mixed \
 	test/unit/test_device_persistent \
