@@ -16,165 +16,12 @@
 /* Turns of a call without a message in flight between two polls of the network, which may be system calls; a power of two. */
 #define LOCAL_TURNS 8
 
-/* Flags in the key of a kept plan, in bits that dma_sign leaves free. */
-#define KEY_IN_PLACE     (UINT64_C(1) << 63)
-#define KEY_RELAYED      (UINT64_C(1) << 62)
-#define KEY_MIXED_MEMORY (UINT64_C(1) << 61)
-
-/* ---- the plan ---- */
-
-static bool equal_blocks(const dma_task_t *task)
-{
-    return dma_coll_sizes(task->coll) == DMA_SIZES_EQUAL;
-}
-
-static bool equal_arrays(const void *a, const void *b, size_t bytes)
-{
-    return a && b ? !memcmp(a, b, bytes) : a == b;
-}
-
-static bool equal_sides(const dma_blocks_t *a, const dma_blocks_t *b, size_t n)
-{
-    return a->bytes == b->bytes && equal_arrays(a->counts, b->counts, n * sizeof(*a->counts)) &&
-           equal_arrays(a->displs, b->displs, n * sizeof(*a->displs));
-}
-
-/* Compares everything that a plan depends on, except constants of the communicator. The variant depends on sizes that
- * are compared here. */
-static bool equal_requests(const dma_cluster_req_t *a, const dma_cluster_req_t *b)
-{
-    size_t n = (size_t)a->node_map->nranks;
-
-    return a->coll == b->coll && a->in_place == b->in_place && a->relayed == b->relayed &&
-           a->mixed_memory == b->mixed_memory && equal_sides(&a->send, &b->send, n) &&
-           equal_sides(&a->recv, &b->recv, n);
-}
-
-static dma_cluster_plan_t *find_kept(dma_cluster_t *c, const dma_cluster_req_t *req)
-{
-    for (int i = 0; i < CLUSTER_KEPT; i++) {
-        int k = (c->newest + i) % CLUSTER_KEPT;
-
-        if (c->kept[k].plan && equal_requests(&c->kept[k].plan->req, req)) {
-            c->newest = k;
-            return c->kept[k].plan;
-        }
-    }
-    return NULL;
-}
-
-static dma_blocks_t copy_side(const dma_blocks_t *side, uint64_t *numbers, size_t n)
-{
-    dma_blocks_t copy = {.bytes = side->bytes};
-
-    if (side->counts) {
-        copy.counts = memcpy(numbers, side->counts, n * sizeof(*side->counts));
-    }
-    if (side->displs) {
-        copy.displs = memcpy(numbers + n, side->displs, n * sizeof(*side->displs));
-    }
-    return copy;
-}
-
-/* Keeps the plan in place of the least recently used one. False: it is not kept, and the call owns it. */
-static bool keep_plan(dma_cluster_t *c, dma_cluster_plan_t *plan)
-{
-    size_t n = (size_t)c->node_map.nranks;
-    int k = (c->newest + 1) % CLUSTER_KEPT;
-    dma_cluster_kept_t *kept = &c->kept[k];
-
-    if (dma_cluster_bytes(plan) > CLUSTER_KEPT_BYTES ||
-        (!kept->numbers && !(kept->numbers = malloc(4 * n * sizeof(*kept->numbers))))) {
-        return false;
-    }
-    dma_cluster_free(kept->plan);
-    plan->req.send = copy_side(&plan->req.send, kept->numbers, n);
-    plan->req.recv = copy_side(&plan->req.recv, kept->numbers + 2 * n, n);
-    kept->plan = plan;
-    c->newest = k;
-    return true;
-}
-
-void dma_cluster_free_plans(dma_cluster_t *c)
-{
-    for (int i = 0; i < CLUSTER_MEMO; i++) {
-        dma_cluster_free(c->memo[i].plan);
-    }
-    for (int i = 0; i < CLUSTER_KEPT; i++) {
-        dma_cluster_free(c->kept[i].plan);
-        free(c->kept[i].numbers);
-    }
-}
-
-/* The variant that the user has named does not fit. */
-static void report_forced(dma_comm_t *comm, const dma_task_t *task, dma_reason_t reason, int instead)
-{
-    dma_comm_count_reason(comm, reason);
-    if (comm->rank == 0) {
-        dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes between nodes (%s); %s instead",
-                        dma_cluster_variants[comm->cluster->forced]->name, (unsigned long long)task->bytes,
-                        dma_reason_text(reason), instead < 0 ? "nothing" : dma_cluster_variants[instead]->name);
-    }
-}
-
-static dma_status_t find_plan(dma_comm_t *comm, const dma_task_t *task)
-{
-    dma_cluster_t *c = comm->cluster;
-    bool relayed = c->call.on_device[DMA_CLUSTER_IN] && task->in_place && !dma_coll_gathers(task->coll);
-    bool mixed_memory = c->call.on_device[DMA_CLUSTER_IN] != c->call.on_device[DMA_CLUSTER_OUT];
-    uint64_t key = dma_sign(task->coll, false, task->bytes) | (task->in_place ? KEY_IN_PLACE : 0) |
-                   (relayed ? KEY_RELAYED : 0) | (mixed_memory ? KEY_MIXED_MEMORY : 0);
-    dma_cluster_memo_t *memo = &c->memo[dma_plan_hash(key, CLUSTER_MEMO_BITS)];
-    dma_cluster_call_t *call = &c->call;
-    dma_cluster_req_t req = {
-        .coll = task->coll,
-        .in_place = task->in_place,
-        .relayed = relayed,
-        .mixed_memory = mixed_memory,
-        .node_map = &c->node_map,
-        .send = task->run.send,
-        .recv = task->run.recv,
-        .chunk = c->chunk,
-    };
-    dma_reason_t reason;
-    dma_status_t status;
-    int variant;
-
-    call->kept = equal_blocks(task) && !task->run.recv.counts && !task->run.send.counts;
-    if (call->kept && memo->plan && memo->key == key) {
-        call->plan = memo->plan;
-        return DMA_OK;
-    }
-    if (!call->kept && (call->plan = find_kept(c, &req))) {
-        call->kept = true;
-        return DMA_OK;
-    }
-    dma_comm_count(comm, DMA_COUNT_plans_chosen);
-    variant = dma_cluster_choose(&c->profile, &req, task->bytes, c->forced, &reason);
-    if (reason) {
-        report_forced(comm, task, reason, variant);
-    }
-    if (variant < 0) {
-        return DMA_ERR_ENGINE;
-    }
-    status = dma_cluster_build(&req, variant, &call->plan);
-    if (status == DMA_OK) {
-        dma_comm_count(comm, DMA_COUNT_plans_built);
-    }
-    if (status == DMA_OK && call->kept) {
-        dma_cluster_free(memo->plan);
-        memo->plan = call->plan;
-        memo->key = key;
-    } else if (status == DMA_OK) {
-        call->kept = keep_plan(c, call->plan);
-    }
-    return status;
-}
+/* ---- the beginning ---- */
 
 /* The note of the messages of a call, and of its node-local collectives. */
 static uint32_t call_note(const dma_task_t *task, int nranks)
 {
-    uint64_t sizes = equal_blocks(task) ? task->bytes : 0;
+    uint64_t sizes = dma_coll_sizes(task->coll) == DMA_SIZES_EQUAL ? task->bytes : 0;
 
     if (dma_coll_sizes(task->coll) == DMA_SIZES_SHARED) {
         sizes = dma_blocks_digest(&task->run.recv, nranks);
@@ -182,35 +29,68 @@ static uint32_t call_note(const dma_task_t *task, int nranks)
     return dma_cluster_note(task->coll, sizes);
 }
 
-/* Sets the addresses of the buffers. Acquires a relay if one of them is in device memory; without a relay, stages them
- * in host memory as a whole. */
-static dma_status_t locate_buffers(dma_comm_t *comm, dma_task_t *task)
+/* Sets the addresses of the buffers. Those in device memory are staged in host memory as a whole, unless they are `relayed`. */
+static dma_status_t locate_buffers(dma_comm_t *comm, dma_task_t *task, bool relayed, dma_reason_t why)
 {
     dma_cluster_call_t *call = &comm->cluster->call;
     struct dma_device_call *d = task->device;
-    bool relayed = d && d->relayed && d->phase != DEVICE_ON_HOST;
     dma_status_t status;
-    dma_reason_t why = relayed ? DMA_REASON_staged_relay : d ? d->why : DMA_REASON_NONE;
 
-    if (relayed &&
-        (status = dma_relay_acquire(comm->proc, d->rt, d->device, comm->cluster->piece, &call->relay)) != DMA_OK) {
-        dma_proc_report(comm->proc, DMA_REPORT_WARN, "no relay",
-                        "there is no pinned memory for device memory of %s (%s): its calls are staged as a whole",
-                        comm->text, status == DMA_ERR_NOMEM ? "no memory" : dma_gpu_error());
-        call->relay = NULL;
-        relayed = false;
-    }
     if (d && !relayed && (status = dma_device_stage(task, why)) != DMA_OK) {
         return status;
-    }
-    if (relayed) {
-        d->phase = DEVICE_RUN;
     }
     call->base[DMA_CLUSTER_OUT] = task->run.send.addr;
     call->base[DMA_CLUSTER_IN] = task->run.recv.addr;
     call->on_device[DMA_CLUSTER_OUT] = relayed && d->send_on;
     call->on_device[DMA_CLUSTER_IN] = relayed && d->recv_on;
     return DMA_OK;
+}
+
+/* The largest piece that a message of the plan has. */
+static uint64_t largest_piece(const dma_cluster_t *c)
+{
+    const dma_cluster_plan_t *plan = c->call.plan;
+    uint64_t bytes = 1;
+
+    for (int lane = 0; lane < 2; lane++) {
+        for (uint32_t i = 0; i < plan->nops[lane]; i++) {
+            bytes = plan->ops[lane][i].bytes > bytes ? plan->ops[lane][i].bytes : bytes;
+        }
+    }
+    return bytes < c->piece ? bytes : c->piece;
+}
+
+static dma_status_t acquire_relay(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_cluster_t *c = comm->cluster;
+    struct dma_device_call *d = task->device;
+    dma_status_t status = dma_relay_acquire(comm->proc, d->rt, d->device, largest_piece(c), &c->call.relay);
+
+    if (status == DMA_OK) {
+        d->phase = DEVICE_RUN;
+        return DMA_OK;
+    }
+    c->call.relay = NULL;
+    dma_proc_report(comm->proc, DMA_REPORT_WARN, "no relay",
+                    "there is no pinned memory for device memory of %s (%s): its calls are staged as a whole",
+                    comm->text, status == DMA_ERR_NOMEM ? "no memory" : dma_gpu_error());
+    return DMA_UNSUPPORTED;
+}
+
+/* The size of a relay follows from the plan. The plan of a call without one is another one. */
+static dma_status_t find_buffers_and_plan(dma_comm_t *comm, dma_task_t *task)
+{
+    struct dma_device_call *d = task->device;
+    bool relayed = d && d->relayed && d->phase != DEVICE_ON_HOST;
+    dma_status_t status = locate_buffers(comm, task, relayed, d ? d->why : DMA_REASON_NONE);
+
+    status = status == DMA_OK ? dma_cluster_find_plan(comm, task) : status;
+    if (status == DMA_OK && relayed && acquire_relay(comm, task) != DMA_OK) {
+        dma_cluster_drop_plan(&comm->cluster->call);
+        status = locate_buffers(comm, task, false, DMA_REASON_staged_relay);
+        status = status == DMA_OK ? dma_cluster_find_plan(comm, task) : status;
+    }
+    return status;
 }
 
 static dma_status_t alloc_scratch(dma_cluster_call_t *call)
@@ -231,8 +111,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     dma_cluster_call_t *call = &c->call;
     dma_status_t status;
 
-    if ((status = locate_buffers(comm, task)) != DMA_OK || (status = find_plan(comm, task)) != DMA_OK ||
-        (status = alloc_scratch(call)) != DMA_OK) {
+    if ((status = find_buffers_and_plan(comm, task)) != DMA_OK || (status = alloc_scratch(call)) != DMA_OK) {
         return status;
     }
     c->variant_seq = task->run.seq;
@@ -588,10 +467,7 @@ void dma_cluster_end_call(dma_cluster_t *c)
         dma_relay_release(c->proc, call->relay);
     }
     free(call->temp);
-    if (call->plan && !call->kept) {
-        dma_cluster_free(call->plan);
-    }
-    call->plan = NULL;
+    dma_cluster_drop_plan(call);
     call->relay = NULL;
     call->temp = NULL;
     c->running_task = NULL;

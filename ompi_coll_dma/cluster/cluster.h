@@ -242,6 +242,12 @@ const char *dma_cluster_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_cluster_position(const dma_comm_t *comm, const dma_task_t *task);
 /* Ends the current call, complete or not. */
 void dma_cluster_end_call(dma_cluster_t *c);
+
+/* ---- plans.c ---- */
+
+/* Sets the plan of the current call, whose buffers are located. */
+dma_status_t dma_cluster_find_plan(dma_comm_t *comm, const dma_task_t *task);
+void dma_cluster_drop_plan(dma_cluster_call_t *call);
 /* Frees the kept plans. */
 void dma_cluster_free_plans(dma_cluster_t *c);
 

@@ -6,6 +6,8 @@
 
 #include "device/device.h"
 
+#define SMALLEST_PIECE 4096
+
 struct dma_relay {
     dma_relay_t *next;
     const dma_gpu_runtime_t *rt;
@@ -142,18 +144,68 @@ static bool is_usable(const dma_relay_t *r)
     return well;
 }
 
-/* With the lock. */
+/* With the lock. The smallest that is large enough. */
 static dma_relay_t *find_free(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece)
 {
-    for (dma_relay_t *r = proc->relays; r; r = r->next) {
-        if (!r->busy && r->rt == rt && r->device == device && r->piece >= piece) {
-            r->busy = true;
-            if (is_usable(r)) {
-                return r;
+    dma_relay_t *found;
+
+    do {
+        found = NULL;
+        for (dma_relay_t *r = proc->relays; r; r = r->next) {
+            if (!r->busy && r->rt == rt && r->device == device && r->piece >= piece &&
+                (!found || r->piece < found->piece)) {
+                found = r;
             }
         }
+        if (found) {
+            found->busy = true;
+        }
+    } while (found && !is_usable(found));
+    return found;
+}
+
+/* A runtime that has been shut down has freed its objects. */
+static void destroy_relay(dma_relay_t *r)
+{
+    dma_status_t status = DMA_OK;
+    dma_gpu_scope_t scope;
+
+    if (r->rt->enter_to_release(r->device, &scope) == DMA_OK) {
+        status = query_streams(r);
+        if (status != DMA_AGAIN) {
+            status = destroy_objects(r);
+        }
+        r->rt->leave(&scope);
     }
-    return NULL;
+    free_memory(r, status == DMA_AGAIN);
+}
+
+/* With the lock. Makes room in the budget; returns whether there was a free relay. */
+static bool destroy_free(dma_proc_t *proc)
+{
+    bool any = false;
+
+    for (dma_relay_t **link = &proc->relays, *r; (r = *link);) {
+        if (r->busy) {
+            link = &r->next;
+        } else {
+            *link = r->next;
+            destroy_relay(r);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* The next power of two, so that calls of similar size share relays. */
+static uint64_t round_up(uint64_t piece)
+{
+    uint64_t bytes = SMALLEST_PIECE;
+
+    while (bytes < piece) {
+        bytes *= 2;
+    }
+    return bytes;
 }
 
 dma_status_t dma_relay_acquire(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
@@ -162,16 +214,33 @@ dma_status_t dma_relay_acquire(dma_proc_t *proc, const dma_gpu_runtime_t *rt, in
     dma_status_t status = DMA_OK;
     dma_relay_t *r;
 
+    piece = round_up(piece);
     pthread_mutex_lock(&proc->device_lock);
-    if (!(r = find_free(proc, rt, device, piece)) && (status = create_relay(proc, rt, device, piece, &r)) == DMA_OK) {
-        r->next = proc->relays;
-        proc->relays = r;
+    if (!(r = find_free(proc, rt, device, piece))) {
+        status = create_relay(proc, rt, device, piece, &r);
+        if (status == DMA_ERR_NOMEM && destroy_free(proc)) {
+            status = create_relay(proc, rt, device, piece, &r);
+        }
+        if (status == DMA_OK) {
+            r->next = proc->relays;
+            proc->relays = r;
+        }
     }
     pthread_mutex_unlock(&proc->device_lock);
     if (status == DMA_OK) {
         *relay = r;
     }
     return status;
+}
+
+/* In scope. Scratch that a call could not do without is kept only as far as the budget allows it. */
+static void trim_scratch(dma_relay_t *r)
+{
+    if (r->scratch && !dma_budget_left(r->budget, DMA_BUDGET_DEVICE)) {
+        (void)r->rt->free(r->scratch);
+        dma_budget_give(r->budget, DMA_BUDGET_DEVICE, r->scratch_bytes);
+        r->scratch = r->scratch_bytes = 0;
+    }
 }
 
 void dma_relay_release(dma_proc_t *proc, dma_relay_t *r)
@@ -183,6 +252,9 @@ void dma_relay_release(dma_proc_t *proc, dma_relay_t *r)
     if ((status = r->rt->enter(r->device, &scope)) == DMA_OK) {
         while ((status = query_streams(r)) == DMA_AGAIN && dma_now() < end) {
             dma_cpu_pause();
+        }
+        if (status == DMA_OK) {
+            trim_scratch(r);
         }
         r->rt->leave(&scope);
     }
@@ -196,19 +268,8 @@ void dma_relays_destroy(dma_proc_t *proc)
     dma_relay_t *next;
 
     for (dma_relay_t *r = proc->relays; r; r = next) {
-        dma_status_t status = DMA_OK;
-        dma_gpu_scope_t scope;
-
         next = r->next;
-        /* a runtime that has been shut down has freed its objects */
-        if (r->rt->enter_to_release(r->device, &scope) == DMA_OK) {
-            status = query_streams(r);
-            if (status != DMA_AGAIN) {
-                status = destroy_objects(r);
-            }
-            r->rt->leave(&scope);
-        }
-        free_memory(r, status == DMA_AGAIN);
+        destroy_relay(r);
     }
     proc->relays = NULL;
 }

@@ -8,15 +8,17 @@
  *
  * The copy engine of the device fills a slot before the network sends it, and drains a slot after the network has
  * received into it. A copy waits only for earlier copies of its own direction, so the engine copies the next piece
- * while the network sends or receives one. The slots of a direction are used in turn. Their number, and so the memory,
- * does not depend on the size of a call.
+ * while the network sends or receives one. The slots of a direction are used in turn. A slot holds the largest piece of
+ * the call, so small calls take little memory, and their number is bounded, so the largest call takes 8 MiB.
  *
- * A relay serves one call at a time. It is created when a call needs one and none is free, and then kept. So a process
- * has as many as it has ever had such calls in progress at once, and repeated calls allocate nothing. Each call has a
+ * A relay serves one call at a time. It is created when a call needs one and none that is large enough is free, and then
+ * kept, so repeated calls allocate nothing. If the budget of pinned memory has no room for another one, those that are free
+ * are destroyed first. Each call has a
  * relay of its own: calls that shared slots could wait for each other in a circle over several ranks.
  *
  * The relay also has the scratch of a call (DMA_CLUSTER_TEMP): the pad if it is small, because messages from the pad
- * need no slot; otherwise device memory, so that node-local collectives copy it from GPU to GPU.
+ * need no slot; otherwise device memory, so that node-local collectives copy it from GPU to GPU. It is kept for the next
+ * call unless the budget of device memory is used up.
  *
  * Copies are asynchronous copies of the runtime between pinned and device memory, which the copy engines carry out. A
  * copy that fails, or makes no progress for `coll_dma_timeout` seconds, fails the call. A relay whose copies have not

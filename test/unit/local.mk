@@ -77,6 +77,7 @@ unit_tests += \
 	test/unit/test_registered \
 	test/unit/test_reach_plans \
 	test/unit/test_relay \
+	test/unit/test_relay_memory \
 	test/unit/test_sdma_arm \
 	test/unit/test_sdma_bound \
 	test/unit/test_sdma_engine \
