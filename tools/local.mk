@@ -127,7 +127,7 @@ tools_bench_coll_dma_bench_CPPFLAGS = $(AM_CPPFLAGS) $(OMPI_PROGRAM_CPPFLAGS) -D
 tools_bench_coll_dma_bench_LDADD = libdma_core.la $(OMPI_PROGRAM_LIBS) -ldl -lm
 
 # Read by ./check, ./demo and with-build.
-extra_files += tools/aarch64.sh tools/build.sh tools/compile_commands.sh tools/packages.sh tools/phases_figure.sh tools/ptx.sh tools/series.sh tools/summarize.py
+extra_files += tools/aarch64.sh tools/build.sh tools/compile_commands.sh tools/packages.sh tools/phases_figure.sh tools/series.sh tools/summarize.py
 
 # The program that writes the table of docs/user/parameters.md.
 plain_programs += tools/params_doc

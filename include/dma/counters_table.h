@@ -59,9 +59,6 @@ DMA_COUNTER(COMM, EVENTS, calls_pieces,
     "coll_dma_scratch_bytes, does not hold the whole call, or because some rank has pinned or managed memory.")
 DMA_COUNTER(COMM, EVENTS, calls_in_stream,
     "Starts of persistent requests that a stream of the application has made by itself (libmpix_dma).")
-DMA_COUNTER(COMM, EVENTS, calls_eager,
-    "Starts of persistent requests that kernels have carried out, as coll_dma_eager_bytes allows. They also count as calls of "
-    "the engine, which would have done them.")
 DMA_COUNTER(COMM, EVENTS, setups,
     "Set-ups that have begun: one for each communicator that is used, and for each persistent request. That of a persistent "
     "request on one node is an all-gather of 40 bytes, which is counted among bytes, variants and plans.")

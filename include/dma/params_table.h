@@ -91,10 +91,6 @@ DMA_PARAM_NAME(own_copy, 8, own_copies, LOCAL, TUNER,
     "How the engine stream copies a rank's own block when the call is not in place: copy, graph (the same copy, launched "
     "as a graph), echo (to a peer and back, so that no compute unit is used), or auto (graph if the runtime has graphs; "
     "echo while such copies have been late).")
-DMA_PARAM_NUMBER(size_t, eager_bytes, 0, 0, 1048576, RANGE, LOCAL, USER, "bytes",
-    "Largest block of persistent collectives in device memory of CUDA whose starts are eager: a kernel sends and receives "
-    "small packets. If a stream makes the starts (MPIX_DMA_IN_STREAM), the kernel takes less time than copies, and occupies "
-    "some compute units. All ranks must set it. 0: no start is eager.")
 DMA_PARAM_NUMBER(size_t, scratch_bytes, 268435456, 0, 1099511627776, RANGE, LOCAL, USER, "bytes",
     "Most device memory that a process holds, on all its devices together, in place of buffers that engines cannot use "
     "where they are. Calls that need more are carried out in pieces. Where nothing is left, and with 0, they go through the "

@@ -157,14 +157,6 @@ DMA_REASON(COMM, unprepared_plan, "there is no plan for it", UNPREPARED)
 DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for engines",
     "Persistent requests with device memory that this rank could have prepared for engines: each start looks its buffers up "
     "like other calls.")
-#define NOT_EAGER "Persistent requests whose blocks are not larger than coll_dma_eager_bytes and whose starts are not eager for this reason."
-DMA_REASON(COMM, eager_runtime, "the runtime or the device does not run the kernel for such blocks", NOT_EAGER)
-DMA_REASON(COMM, eager_waits, "the kernel was not loaded before, and a stream waits for another rank", NOT_EAGER)
-DMA_REASON(COMM, eager_ranks, "the communicator has more ranks than the kernel serves", NOT_EAGER)
-DMA_REASON(COMM, eager_memory, "this rank has no scratch memory for it, or cannot export or register what it needs", NOT_EAGER)
-DMA_REASON(COMM, eager_shared, "ranks share a device", NOT_EAGER)
-DMA_REASON(COMM, eager_peer, "another rank cannot or does not allow it, or its memory cannot be opened", NOT_EAGER)
-#undef NOT_EAGER
 #define UNARMED "Starts of persistent requests after which nothing was armed for this reason: the next start writes its packets."
 DMA_REASON(COMM, arm_limit, "as many programs are armed as coll_dma_prelaunch allows", UNARMED)
 DMA_REASON(COMM, arm_off, "coll_dma_prelaunch is 0", UNARMED)
@@ -179,7 +171,6 @@ DMA_REASON(COMM, in_stream_turns, "ranks share the device without MPS, and the c
 DMA_REASON(COMM, in_stream_memory, "this rank has no memory for it", IN_STREAM)
 DMA_REASON(COMM, in_stream_unregistered, "the device cannot access the shared memory of all ranks", IN_STREAM)
 DMA_REASON(COMM, in_stream_device, "the stream belongs to another device or context than the buffers", IN_STREAM)
-DMA_REASON(COMM, in_stream_kernels, "kernels of as many other streams as the device has room for may wait", IN_STREAM)
 DMA_REASON(COMM, in_stream_refused, "the runtime refuses to write words in this stream, or memory for an exchange", IN_STREAM)
 #undef IN_STREAM
 #define PARTED "Partitioned requests in device memory whose partitions engines do not wait for, for this reason: the library starts a " \

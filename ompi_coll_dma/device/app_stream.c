@@ -2,11 +2,7 @@
  * belongs to them. */
 #include <stdlib.h>
 
-#include "device/eager.h"
 #include "device/in_stream.h"
-
-/* Streams of the process whose kernels may wait. */
-static _Atomic unsigned with_kernels;
 
 static void destroy_side(const dma_gpu_runtime_t *rt, const dma_gpu_app_stream_t *app)
 {
@@ -68,9 +64,6 @@ void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *
     dma_gpu_app_stream_t *app = stream->handle;
     dma_gpu_scope_t scope;
 
-    if (app && app->kernels) {
-        atomic_fetch_sub_explicit(&with_kernels, 1, memory_order_relaxed);
-    }
     if (app && rt && rt->stream_forget) {
         rt->stream_forget(app->stream);
         if (rt->enter_to_release(stream->device, &scope) == DMA_OK) {
@@ -80,29 +73,4 @@ void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *
     }
     free(app);
     stream->handle = NULL;
-}
-
-/* So that all blocks of threads that wait fit into half of the device at once. Streams on other devices count, too. */
-static bool take_place(unsigned blocks)
-{
-    unsigned n = atomic_load_explicit(&with_kernels, memory_order_relaxed);
-
-    while ((n + 1) * DMA_EAGER_BLOCKS * 2 <= blocks) {
-        if (atomic_compare_exchange_weak_explicit(&with_kernels, &n, n + 1, memory_order_relaxed,
-                                                  memory_order_relaxed)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-dma_reason_t dma_device_allow_kernels(const dma_comm_t *comm, const dma_app_stream_t *stream)
-{
-    dma_gpu_app_stream_t *app = stream->handle;
-
-    if (!comm->device->eager) {
-        return DMA_REASON_NONE;
-    }
-    app->kernels = app->kernels || take_place(dma_device_eager_blocks(comm));
-    return app->kernels ? DMA_REASON_NONE : DMA_REASON_in_stream_kernels;
 }

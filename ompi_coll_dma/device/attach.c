@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "device/device.h"
-#include "device/eager.h"
 #include "device/in_stream.h"
 
 static size_t tables_bytes(int nranks)
@@ -79,7 +78,6 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     dma_device_stop(comm);
     dma_device_in_stream_destroy(comm); /* it reads the plan of failed starts */
     dma_device_parts_end(comm, comm->window.permanent || comm->state == DMA_COMM_POISONED);
-    dma_device_eager_destroy(comm);
     dma_lease_leave(comm, comm->window.permanent);
     dma_slots_leave(comm);
     /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */

@@ -1,7 +1,6 @@
 /* The life of a call in device memory: enter, agree, run. See device.h. */
 #include "core/resolve.h"
 #include "device/device.h"
-#include "device/eager.h"
 #include "device/in_stream.h"
 #include "device/join.h"
 #include "node/entry.h"
@@ -441,9 +440,6 @@ static dma_status_t (*const phases[])(dma_comm_t *comm, dma_task_t *task) = {
     [DEVICE_BY_SLOTS] = advance_slots,
     [DEVICE_ON_HOST] = advance_on_host,
     [DEVICE_IN_STREAM] = dma_device_advance_in_stream,
-    [DEVICE_EAGER_TRY] = dma_device_advance_eager_try,
-    [DEVICE_EAGER] = dma_device_advance_eager,
-    [DEVICE_EAGER_END] = dma_device_advance_eager_end,
 };
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task)
@@ -548,7 +544,7 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
     if (call->phase == DEVICE_AGREE || (call->phase == DEVICE_PIECES && dma_device_piece_votes(comm->device))) {
         return waits_for_vote(comm, DEVICE_BALLOT_ENGINE);
     }
-    return call->phase >= DEVICE_RUN && call->phase < DEVICE_EAGER_TRY ? dma_host_waits_for_flag(comm, task) : wait;
+    return call->phase >= DEVICE_RUN ? dma_host_waits_for_flag(comm, task) : wait;
 }
 
 const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
@@ -563,9 +559,6 @@ const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
         [DEVICE_BY_SLOTS] = "copies through shared pinned memory",
         [DEVICE_ON_HOST] = "copies by cores",
         [DEVICE_IN_STREAM] = "in a stream",
-        [DEVICE_EAGER_TRY] = "kernel",
-        [DEVICE_EAGER] = "entry",
-        [DEVICE_EAGER_END] = "kernel",
     };
 
     (void)comm;
@@ -583,5 +576,5 @@ uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task)
         return dma_device_in_stream_position(comm);
     }
     return ((uint64_t)phase << 24) + (phase == DEVICE_PIECES ? dma_device_piece_position(comm->device) : 0) +
-           (phase >= DEVICE_RUN && phase < DEVICE_EAGER_TRY ? dma_host_position(comm, task) : 0);
+           (phase >= DEVICE_RUN ? dma_host_position(comm, task) : 0);
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "device/device.h"
-#include "device/eager.h"
 #include "device/in_stream.h"
 #include "gpu/brief.h"
 
@@ -514,7 +513,7 @@ void dma_device_unregister_arenas(dma_comm_t *comm, unsigned *n)
 void dma_device_stop(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
-    bool streams = dma_device_in_stream_release(comm), drained = dma_device_eager_stop(comm);
+    bool streams = dma_device_in_stream_release(comm);
 
     dma_device_claim_all(comm);
     dma_device_disarm(comm);
@@ -523,7 +522,7 @@ void dma_device_stop(dma_comm_t *comm)
         dma_slots_unview(comm, r, &dc->by_slots.views[r]);
     }
     /* If a stream may be at work, the binding ends with the communicator. Calls of the runtime could wait for the stream now. */
-    if (dc->binding && (streams || !dc->device->engine->unbind(dc->binding) || !drained)) {
+    if (dc->binding && (streams || !dc->device->engine->unbind(dc->binding))) {
         /* A queue or stream that does not move may still read our trigger and write our lines. So the memory must neither be unmapped
          * nor be used for something else. */
         comm->window.permanent = true;
@@ -534,7 +533,6 @@ void dma_device_stop(dma_comm_t *comm)
     if (!comm->window.permanent) {
         dma_device_unregister_arenas(comm, &dc->parts_arenas);
         dma_device_in_stream_give_back(comm);
-        dma_device_eager_unregister(comm);
     }
     if (dc->arena_registered) {
         dma_slots_unregister(comm, comm->rank, dma_arena_base(comm->window.arena));

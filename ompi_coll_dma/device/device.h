@@ -121,9 +121,6 @@ typedef enum dma_device_phase {
     DEVICE_BY_SLOTS,  /* the runtimes copy into and out of slots (by_slots.c) */
     DEVICE_ON_HOST,   /* the host plan or the messages route runs, on host memory */
     DEVICE_IN_STREAM, /* a stream of the application has the starts (in_stream.c) */
-    DEVICE_EAGER_TRY, /* a kernel sends, and receives what comes soon (eager.c) */
-    DEVICE_EAGER,     /* something has not come: this rank waits for the ready words of other ranks */
-    DEVICE_EAGER_END, /* then: a kernel receives */
 } dma_device_phase_t;
 
 /* A stage whose user blocks are device memory (core/staging.h). */
@@ -336,7 +333,6 @@ struct dma_device_comm {
     void *parts_block;                 /* then: this rank's words, in its arena, */
     unsigned parts_arenas;             /* and how many arenas the device can access for the words; the first ranks' */
     struct dma_device_in_stream *in_stream; /* in_stream.c; NULL: no start has been made so */
-    struct dma_device_eager *eager;         /* eager.c; NULL: starts are not eager */
     uint64_t armed_bytes;
     bool next_is_armed; /* the programs of the next start are */
     double armed_at;    /* since when nothing else is in front of them */

@@ -15,8 +15,7 @@
  *
  * The caller asks its stream, or, if the program may have destroyed it, the words: a start has ended when the words that its stream
  * waits for have come, its lines say that its copies have landed, and the event behind the copy of the own block is reached. What is
- * then left of it in the stream are waits for what has come. So most starts need no event of their own, which takes the host 0.2 to
- * 0.5 us. Eager starts have one. The device does not notice it.
+ * then left of it in the stream are waits for what has come. So starts need no event of their own, which takes the host 0.2 to 0.5 us.
  *
  * On a communicator of one rank a start is a copy in the stream, with an event, without a task.
  *
@@ -35,7 +34,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "device/eager.h"
 #include "device/in_stream.h"
 
 #define LEAST_TEMP (UINT64_C(1) << 20)
@@ -116,9 +114,6 @@ static dma_reason_t find_obstacle(const dma_comm_t *comm)
     }
     if (!dc->rt->write_and_wait32 || !dc->rt->stream_wait_event) {
         return DMA_REASON_in_stream_runtime;
-    }
-    if (dc->eager) {
-        return DMA_REASON_NONE; /* no engine */
     }
     if (!dc->device->engine->enqueue || !all_have_streams(comm)) {
         return DMA_REASON_in_stream_engine;
@@ -225,8 +220,7 @@ static dma_reason_t make(dma_comm_t *comm)
         return DMA_REASON_in_stream_memory;
     }
     comm->device->in_stream = s;
-    s->refused = comm->device->eager    ? DMA_REASON_NONE
-                 : !find_words(comm, s) ? DMA_REASON_in_stream_unregistered
+    s->refused = !find_words(comm, s) ? DMA_REASON_in_stream_unregistered
                  : exchanges(comm->device->start_run.plan) && !take_temp(comm, &s->device) ? DMA_REASON_in_stream_memory
                                                                                            : DMA_REASON_NONE;
     return s->refused;
@@ -270,26 +264,12 @@ static void begin_task(dma_comm_t *comm, dma_task_t *task)
     task->device->phase = DEVICE_IN_STREAM;
 }
 
-/* In a kernel and an event if it is eager; else in two stores, the waits for peers twice, copies, and events. */
-static dma_status_t enqueue(dma_comm_t *comm, const dma_task_t *task, const dma_gpu_app_stream_t *app,
-                            unsigned *operations)
-{
-    const struct dma_device_comm *dc = comm->device;
-
-    *operations = dc->eager ? 2 : 4 * (unsigned)comm->nranks;
-    if (!dc->eager) {
-        return dc->device->engine->enqueue(&task->run, app, &dc->in_stream->device);
-    }
-    return dma_device_eager_enqueue(comm, task->run.epoch, app);
-}
-
 static void count_start(dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;
 
     dma_comm_count(comm, DMA_COUNT_PERSISTENT + (int)task->coll);
     dma_comm_count(comm, DMA_COUNT_calls_in_stream);
-    comm->counts.at[DMA_COUNT_calls_eager] += dc->eager != NULL;
     dma_comm_count(comm, DMA_COUNT_VARIANT + (int)task->run.plan->variant);
     dma_comm_count(comm, DMA_COUNT_ENGINE + dc->device->engine_index);
 }
@@ -303,7 +283,6 @@ dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void
     bool first;
 
     why = why ? why : dma_device_adopt_stream(dc->rt, dc->device->ordinal, stream);
-    why = why ? why : dma_device_allow_kernels(comm, stream);
     if (why) {
         dma_comm_note_reason(comm, why);
         return DMA_UNSUPPORTED;
@@ -316,7 +295,8 @@ dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void
     if (first) {
         set_active(dc->in_stream, true); /* before: if not everything could be submitted, the stream may wait already */
     }
-    status = enqueue(comm, task, stream->handle, operations);
+    *operations = 4 * (unsigned)comm->nranks; /* two stores, the waits for peers twice, copies, and events */
+    status = dc->device->engine->enqueue(&task->run, stream->handle, &dc->in_stream->device);
     if (status == DMA_UNSUPPORTED) {
         task->run.epoch = --dc->epoch;
         if (first) {
@@ -451,7 +431,7 @@ dma_wait_t dma_device_in_stream_waits_for(const dma_comm_t *comm)
             dma_wait_add(&wait, DMA_WAIT_ENTRY, r);
         }
     }
-    while (wait.kind == DMA_WAIT_NONE && !comm->device->eager && (op = next_line(comm, &i))) {
+    while (wait.kind == DMA_WAIT_NONE && (op = next_line(comm, &i))) {
         if (!dma_window_queue_reached(&comm->window, op->flag.rank, op->flag.peer, epoch)) {
             dma_wait_add(&wait, DMA_WAIT_FLAG, op->flag.rank);
             break;
@@ -482,7 +462,7 @@ dma_status_t dma_device_in_stream_look(const dma_comm_t *comm, const dma_app_str
         status = rt->event_query(app->copied);
         rt->leave(&scope);
     }
-    if (status == DMA_OK && comm->nranks > 1 && !comm->device->eager && !words_have_come(comm)) {
+    if (status == DMA_OK && comm->nranks > 1 && !words_have_come(comm)) {
         return DMA_AGAIN;
     }
     return status;

@@ -23,8 +23,6 @@ dma_status_t dma_device_in_stream_look(const dma_comm_t *comm, const dma_app_str
 bool dma_device_is_in_stream(const dma_comm_t *comm);
 /* app_stream.c: makes the handle of a stream, if that is one of the device. */
 dma_reason_t dma_device_adopt_stream(const dma_gpu_runtime_t *rt, int device, dma_app_stream_t *stream);
-/* May kernels of eager starts wait in this stream? There can be too many such streams. */
-dma_reason_t dma_device_allow_kernels(const dma_comm_t *comm, const dma_app_stream_t *stream);
 /* Without a lock. */
 void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream);
 /* For the task. */

@@ -8,8 +8,6 @@ core_sources += \
 	ompi_coll_dma/device/comm.c \
 	ompi_coll_dma/device/copies.c \
 	ompi_coll_dma/device/device.h \
-	ompi_coll_dma/device/eager.c \
-	ompi_coll_dma/device/eager.h \
 	ompi_coll_dma/device/gather.c \
 	ompi_coll_dma/device/gather.h \
 	ompi_coll_dma/device/join.c \

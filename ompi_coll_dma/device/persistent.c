@@ -3,7 +3,6 @@
 
 #include "core/setup/bootstrap.h"
 #include "device/device.h"
-#include "device/eager.h"
 #include "gpu/brief.h"
 #include "node/entry.h"
 
@@ -39,30 +38,21 @@ dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t by
     return status == DMA_AGAIN ? failed : status;
 }
 
-/* *all: the bits that are set in the words of all ranks. */
-static dma_status_t combine(dma_comm_t *comm, uint64_t word, uint64_t *all)
+dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all)
 {
     dma_bootstrap_t exchange;
+    uint64_t word = yes;
     dma_status_t status = dma_device_exchange(comm, &word, sizeof(word), &exchange);
 
+    *all = yes && status == DMA_OK;
     if (status != DMA_OK) {
         return status;
     }
-    *all = word;
     for (int r = 0; r < comm->nranks; r++) {
-        *all &= *(const uint64_t *)dma_bootstrap_record(&exchange, r);
+        *all = *all && *(const uint64_t *)dma_bootstrap_record(&exchange, r);
     }
     dma_bootstrap_end(&exchange);
     return DMA_OK;
-}
-
-dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all)
-{
-    uint64_t word = 0;
-    dma_status_t status = combine(comm, yes, &word);
-
-    *all = word;
-    return status;
 }
 
 /* Makes a task for the call, which dma_device_serves has accepted, and publishes its record. Or says why it could not. */
@@ -125,23 +115,6 @@ static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
     dc->all_may_arm = dc->can_arm = features & DMA_GPU_PRELAUNCH;
 }
 
-/* *all: all ranks have prepared the call. *eager: and all want eager starts. */
-static dma_status_t agree_on_call(dma_comm_t *comm, bool prepared, bool wanted, bool *all, bool *eager)
-{
-    enum { PREPARED = 1, EAGER = 2 };
-    uint64_t word = 0;
-    dma_status_t status = combine(comm, (prepared ? PREPARED : 0) | (wanted ? EAGER : 0), &word);
-
-    *all = word & PREPARED;
-    *eager = *all && word & EAGER;
-    if (*all && wanted && !*eager) {
-        dma_comm_lock(comm);
-        dma_comm_note_reason(comm, DMA_REASON_eager_peer);
-        dma_comm_unlock(comm);
-    }
-    return status;
-}
-
 /* *all: all ranks have published the same call. Prepared starts publish no descriptors, in which other starts find a call that
  * differs. A call that differs is not prepared, so its starts find it. If two ranks differ, every rank differs from one. */
 static dma_status_t all_published(dma_comm_t *comm, const dma_task_t *task, bool published, bool *all)
@@ -170,22 +143,18 @@ static dma_status_t all_published(dma_comm_t *comm, const dma_task_t *task, bool
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
     dma_task_t task = {.comm = comm};
-    uint64_t largest = 0;
     dma_reason_t why = publish_call(comm, &task, call, arrays);
-    bool all, eager = false;
+    bool all;
     dma_status_t status = all_published(comm, &task, !why, &all);
 
     if (status == DMA_OK && all) {
         why = prepare_call(comm, &task);
-        largest = why ? 0 : dma_device_largest_block(comm, &task);
-        status = agree_on_call(comm, !why, !why && !call->parts && dma_device_eager_wanted(comm, &task, largest), &all,
-                               &eager);
+        status = dma_device_all(comm, !why, &all);
         if (status == DMA_OK) {
             dma_device_end_agreement(comm, &task, all);
         }
         if (status == DMA_OK && all) {
             save_prepared_call(comm, &task);
-            status = eager ? dma_device_eager_init(comm, largest) : DMA_OK;
         }
     }
     dma_task_drop(&task);
@@ -274,9 +243,6 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
 
     if (poison != DMA_OK) {
         return poison;
-    }
-    if (dc->eager) {
-        return dma_device_eager_begin(comm, task);
     }
     if (dc->start_run.parts && !dc->next_is_armed) {
         dma_device_arm(comm); /* it was removed, or could not be done then: these programs have no other way */

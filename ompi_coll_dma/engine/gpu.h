@@ -129,10 +129,9 @@ typedef struct dma_run_parts {
  * stream, the change from a kernel to a copy by an engine and back takes longer than several small copies. */
 typedef struct dma_gpu_app_stream {
     dma_gpu_stream_t *stream, *side;
-    /* What `side` waits for in `stream`, and the other way round. `copied` is also behind starts that have no words to say that they
-     * have ended: those of eager starts and of communicators of one rank. Whoever records it next does so behind these. */
+    /* What `side` waits for in `stream`, and the other way round. `copied` is also behind starts of
+     * communicators of one rank, which have no words to say that they have ended. Whoever records it next does so behind these. */
     dma_gpu_event_t *begun, *copied;
-    bool kernels; /* those of eager starts may wait in it (device/eager.c) */
 } dma_gpu_app_stream_t;
 
 /* What a run in a stream of the application needs besides, in our device's address space: the words that say that a rank has

@@ -8,16 +8,12 @@ core_sources += \
 	ompi_coll_dma/gpu/cuda/context.c \
 	ompi_coll_dma/gpu/cuda/cuda.c \
 	ompi_coll_dma/gpu/cuda/cuda.h \
-	ompi_coll_dma/gpu/cuda/eager.c \
-	ompi_coll_dma/gpu/cuda/eager_ptx.h \
 	ompi_coll_dma/gpu/cuda/graph.c \
 	ompi_coll_dma/gpu/cuda/mapped.c \
 	ompi_coll_dma/gpu/cuda/memory.c \
 	ompi_coll_dma/gpu/cuda/query.c \
 	ompi_coll_dma/gpu/cuda/reset.c \
 	ompi_coll_dma/gpu/cuda/stream.c \
-	ompi_coll_dma/gpu/eager.h \
-	ompi_coll_dma/gpu/eager_kernel.h \
 	ompi_coll_dma/gpu/export.h \
 	ompi_coll_dma/gpu/hip/api.h \
 	ompi_coll_dma/gpu/hip/hip.c \
@@ -44,5 +40,3 @@ core_sources += \
 	ompi_coll_dma/gpu/runtime.h \
 	ompi_coll_dma/gpu/shape.c \
 	ompi_coll_dma/gpu/shape.h
-# The source of eager_ptx.h (tools/ptx.sh).
-extra_files += ompi_coll_dma/gpu/cuda/eager.cu

@@ -32,7 +32,6 @@
 #include <stdint.h>
 
 #include "dma/status.h"
-#include "gpu/eager.h"
 #include "gpu/memory.h"
 #include "gpu/shape.h"
 
@@ -190,16 +189,6 @@ typedef struct dma_gpu_runtime {
      */
     dma_status_t (*stream_adopt)(void *native, dma_gpu_stream_t **stream);
     void (*stream_forget)(dma_gpu_stream_t *stream);
-
-    /*
-     * The kernel of eager starts (gpu/eager.h); scope [all may be NULL]. `eager_prepare` loads it. *blocks: of threads, of the
-     * largest size, that the device runs at once. DMA_AGAIN: not while a stream waits. DMA_UNSUPPORTED: the device does not run it.
-     * `eager_reaches`: may it access device memory of the application at this address? `eager_launch` puts it into a stream, on a device
-     * for which it was prepared.
-     */
-    dma_status_t (*eager_prepare)(unsigned *blocks);
-    bool (*eager_reaches)(uint64_t addr);
-    dma_status_t (*eager_launch)(dma_gpu_stream_t *stream, const dma_eager_args_t *args, dma_eager_grid_t grid);
 
     /* Events without timing; scope. event_query returns DMA_AGAIN until the event is reached, and DMA_OK for an event
      * that was never recorded. */

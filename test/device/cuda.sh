@@ -56,7 +56,6 @@ for own in echo graph copy; do
     row "own blocks by $own" 3 device --mca coll_dma_own_copy $own
 done
 row 'some ranks on the device' 4 ranks
-row 'eager starts' 3 device --mca coll_dma_eager_bytes 65536
 row 'buffers of any kind' 3 any
 # Scratch memory and pinned memory that do not hold the larger calls: these go in pieces.
 row 'calls in pieces' 3 any --mca coll_dma_scratch_bytes 200000 --mca coll_dma_pinned_bytes 600000

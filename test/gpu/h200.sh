@@ -18,7 +18,6 @@
 #     late      what an all-gather takes from a product beside it, if ranks do not arrive together
 #     queue     persistent calls in the order of a stream, 100 before the host waits, beside NCCL's
 #     instream  the same, and rounds and layers, with starts that the stream makes itself; what is freed while a stream waits
-#     eager     the same queues and rounds, and random starts, with starts that are one kernel (coll_dma_eager_bytes)
 #     schedules layers whose products and collectives run one after the other or side by side, beside NCCL's (test/gpu/schedules)
 #     energy    of large all-gathers
 #     parts     libmpix_dma: a layer three ways with cuBLAS (examples/layer.c), random partitioned collectives, examples
@@ -432,14 +431,6 @@ stage_instream() {
     ranks=$((ranks < 3 ? 3 : ranks)) mpix freed-in-stream 60 "$work/build/test/mpix/stream_cases" cuda serialized freed apart || status=1
     queues_beside_nccl queue-in-stream || status=1
     schedules 60 bf16 gather:{4096,8192,16384} exchange:{4096,8192,16384} || status=1
-    return $status
-}
-
-stage_eager() {
-    local status=0 queues=("${streams_start[@]}" --mca coll_dma_eager_bytes 131072)
-    mpix eager-streams 40 "$work/build/test/mpix/streams" cuda multiple 1 20 30 || status=1
-    mpix eager-rounds 60 "$work/build/test/mpix/rounds" cuda device multiple free 1 400 || status=1
-    queues_beside_nccl queue-eager $((ranks * 131072)) || status=1
     return $status
 }
 

@@ -6,7 +6,6 @@
  * streams that were destroyed. Tests control it with the functions fake_*, and with variables:
  *
  *   DMA_FAKE_CUDA=unordered        streams do not wait for events
- *   DMA_FAKE_CUDA=kernelless       modules are refused
  *   DMA_FAKE_CUDA_CONNECTIONS=N    streams share so many connections, in the order in which they are made. What is behind a
  *                                  stream that waits, on the same connection, waits too
  *   DMA_FAKE_CUDA_SEED=N           seed of the random orders and pauses; otherwise they differ from run to run
@@ -123,7 +122,6 @@ cuda_error_t cuInit(unsigned flags)
     pthread_mutex_lock(&contexts_lock);
     if (!initialized) {
         fake_state.unordered = mode && !strcmp(mode, "unordered");
-        fake_state.kernelless = mode && !strcmp(mode, "kernelless");
         fake_state.connections = connections ? atoi(connections) : 0;
         seed = (unsigned)(wanted ? strtoul(wanted, NULL, 0) : fake_nanoseconds()) + (unsigned)getpid() * 7919u;
         for (int i = 0; i < FAKE_DEVICES; i++) {
@@ -187,14 +185,11 @@ cuda_error_t cuDeviceGetPCIBusId(char *text, int bytes, cuda_device_t device)
 cuda_error_t cuDeviceGetAttribute(int *value, cuda_enum_t attribute, cuda_device_t device)
 {
     enum { PCI_BUS = 33, PCI_DEVICE = 34, UNIFIED_ADDRESSES = 41, COPY_ENGINES = 40, MAPS_HOST = 19 };
-    enum { UNITS = 32, UNIT_THREADS = 2048 };
 
     *value = attribute == PCI_BUS                                       ? DEVICE_IDS + device
              : attribute == UNIFIED_ADDRESSES || attribute == MAPS_HOST ? 1
              : attribute == COPY_ENGINES                                ? 3
              : attribute == CUDA_DEVICE_MPS                             ? 1
-             : attribute == CUDA_DEVICE_UNITS                           ? UNITS
-             : attribute == CUDA_DEVICE_UNIT_THREADS                    ? UNIT_THREADS
                                                                         : 0;
     return check_device(device);
 }

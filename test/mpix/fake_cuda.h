@@ -6,7 +6,7 @@
  *     fake_cuda_query.c    answers about addresses; synchronous copies
  *     fake_cuda_stream.c   streams and what they carry out
  *     fake_cuda_work.c     copies, writes, waits, functions, events
- *     fake_cuda_kernel.c   modules and kernels
+ *     fake_cuda_kernel.c   kernels
  *     fake_cuda_graph.c    graphs of one copy
  *
  * There are two locks. The driver lock is held by calls that put work into streams, and by calls that free memory, which keep
@@ -21,6 +21,8 @@
 #include <stdint.h>
 
 #include "gpu/cuda/api.h"
+
+struct CUfunc_st;
 
 enum {
     FAKE_DEVICES = 4,
@@ -45,7 +47,6 @@ typedef struct fake_state {
     int refused;     /* 1: memory operations of streams; 2: mapped host memory */
     long writes;     /* words that streams have written */
     bool unordered;  /* streams do not wait for events */
-    bool kernelless; /* modules are refused */
     int connections; /* that streams share; 0: each has one of its own */
 } fake_state_t;
 extern fake_state_t fake_state;
@@ -154,6 +155,8 @@ cuda_error_t fake_check_stream(const fake_stream_t *stream, const char *call);
     X(cuStreamGetFlags, struct CUstream_st *stream, unsigned *flags)                                                   \
     X(cuStreamWaitValue32_v2, struct CUstream_st *stream, cuda_addr_t word, uint32_t value, unsigned flags)            \
     X(cuEventSynchronize, struct CUevent_st *event)                                                                    \
+    X(cuLaunchKernel, struct CUfunc_st *kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,   \
+      unsigned block_y, unsigned block_z, unsigned shared, struct CUstream_st *stream, void **arguments, void **extra) \
     X(cuLaunchHostFunc, struct CUstream_st *stream, void (*function)(void *arg), void *arg)
 
 #pragma GCC visibility push(default)

@@ -1,6 +1,6 @@
 # Tests of libmpix_dma.
 mpi_programs += test/mpix/advised test/mpix/armed test/mpix/cases test/mpix/parts test/mpix/parts_cases test/mpix/parts_idle test/mpix/rounds \
-	test/mpix/eager_cases test/mpix/stream_cases test/mpix/streams
+	test/mpix/stream_cases test/mpix/streams
 extra_files += $(mpix_fake_sources) test/mpix/common.sh test/mpix/mutants.sh test/mpix/mutants.txt test/mpix/queues.sh \
 	test/mpix/streams.sh
 test_mpix_advised_SOURCES = test/mpix/advised.c
@@ -37,11 +37,6 @@ test_mpix_stream_cases_SOURCES = test/mpix/stream_cases.c test/mpix/stream_freed
 test_mpix_stream_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_stream_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
 test_mpix_stream_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
-test_mpix_eager_cases_SOURCES = test/mpix/eager_cases.c test/mpix/stream_lane.c test/mpix/stream_lane.h test/mpix/gpu.c test/mpix/gpu.h \
-	test/device/pvar.h
-test_mpix_eager_cases_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
-test_mpix_eager_cases_LDFLAGS = $(AM_LDFLAGS) -no-install
-test_mpix_eager_cases_LDADD = libmpix_dma.la $(OMPI_PROGRAM_LIBS) -ldl -lpthread
 test_mpix_streams_SOURCES = test/mpix/streams.c test/mpix/gpu.c test/mpix/gpu.h test/device/pvar.h
 test_mpix_streams_CPPFLAGS = $(MPI_CPPFLAGS) -I$(top_srcdir)/include
 test_mpix_streams_LDFLAGS = $(AM_LDFLAGS) -no-install
@@ -61,6 +56,6 @@ mpix_fake_sources = \
 	test/mpix/fake_cuda_stream.c \
 	test/mpix/fake_cuda_work.c
 mpix_fakes = test/mpix/fake/libcuda.so.1
-test/mpix/fake/libcuda.so.1: $(mpix_fake_sources) ompi_coll_dma/gpu/cuda/api.h ompi_coll_dma/gpu/eager.h ompi_coll_dma/gpu/eager_kernel.h
+test/mpix/fake/libcuda.so.1: $(mpix_fake_sources) ompi_coll_dma/gpu/cuda/api.h
 	$(AM_V_CCLD)mkdir -p $(@D) && $(CC) $(DEFS) -D_GNU_SOURCE $(AM_CPPFLAGS) $(DMA_CFLAGS) $(CFLAGS) -fPIC -shared -pthread -o $@ \
 		$(filter %.c,$^) -Wl,-soname,libcuda.so.1 $(AM_LDFLAGS) $(LDFLAGS)

@@ -1,6 +1,6 @@
 /*
- * Shared by the cases of starts that streams make (stream_cases.c, eager_cases.c): lanes, which are all-gathers with a communicator, a queue and a
- * stream of their own, and counters of coll/dma.
+ * Shared by the cases of starts that streams make (stream_cases.c, stream_freed.c): lanes, which are all-gathers with a communicator, a queue
+ * and a stream of their own, and counters of coll/dma.
  */
 #ifndef TEST_MPIX_STREAM_LANE_H
 #define TEST_MPIX_STREAM_LANE_H
@@ -28,17 +28,9 @@ typedef struct lane {
 
 #define COUNTERS(X)                                                                                                    \
     X(calls_in_stream)                                                                                                 \
-    X(calls_eager)                                                                                                     \
     X(calls_staged)                                                                                                    \
-    X(reason_eager_runtime)                                                                                            \
-    X(reason_eager_waits)                                                                                              \
-    X(reason_eager_ranks)                                                                                              \
-    X(reason_eager_memory)                                                                                             \
-    X(reason_eager_shared)                                                                                             \
-    X(reason_eager_peer)                                                                                               \
     X(reason_in_stream_unprepared)                                                                                     \
     X(reason_in_stream_device)                                                                                         \
-    X(reason_in_stream_kernels)                                                                                        \
     X(reason_in_stream_refused)
 #define COUNTER_INDEX(name) name,
 enum { COUNTERS(COUNTER_INDEX) ALL_COUNTERS };

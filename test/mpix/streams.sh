@@ -2,8 +2,7 @@
 # streams.sh [BUILD [SEEDS [FIRST]]]: tests the starts that streams of CUDA make by themselves, with the fake CUDA:
 #   - random starts in streams and by the host, SEEDS seeds for each number of ranks;
 #   - single cases, also with few connections for all streams of a process;
-#   - ranks that do not start, break or end;
-#   - the same with eager starts, which are one kernel, and what only these can do.
+#   - ranks that do not start, break or end.
 set -uo pipefail
 # shellcheck source=test/mpix/common.sh
 . "$(dirname "$0")/common.sh"
@@ -17,7 +16,7 @@ right() {
     shift 2
     output=$(job 60 "$ranks" "$program" cuda "$@") || { echo "$output"; return 1; }
     echo "$output"
-    ! grep '^fake CUDA: ' <<<"$output" && grep -qE '^(streams: .* 0 wrong|(stream|eager)_cases: .* is right)$' <<<"$output"
+    ! grep '^fake CUDA: ' <<<"$output" && grep -qE '^(streams: .* 0 wrong|stream_cases: .* is right)$' <<<"$output"
 }
 
 # survivors LEVEL CASE: the last of three ranks ends. mpirun lets the others go on.
@@ -47,29 +46,5 @@ parameters=()
 for level in multiple serialized; do
     ok "a rank ends: $level" survivors $level dead
     ok "a rank ends while others start: $level" survivors $level endless
-done
-
-eager() {
-    parameters=(--mca coll_dma_eager_bytes "$1")
-}
-eager 65536
-ok 'eager: random starts, 2 ranks' right 2 streams multiple $((first + 200000)) "$seeds" 30
-ok 'eager: random starts, 4 ranks' right 4 streams serialized $((first + 300000)) "$seeds" 30
-ok 'eager: cases, without a thread of the library' right 3 stream_cases serialized fresh asleep active held freed gone apart broken
-ok 'eager: cases' right 3 eager_cases multiple starts places freed
-ok 'eager: cases, without a thread of the library' right 2 eager_cases serialized starts places
-ok 'eager: a rank has no memory' right 3 eager_cases serialized memory
-ok 'eager: a rank does not allow it' right 3 eager_cases serialized sizes
-ok 'eager: more ranks than the kernel serves' right 17 eager_cases serialized many
-ok 'eager: more ranks than devices' right 5 eager_cases serialized shared
-export DMA_FAKE_CUDA=kernelless
-ok 'eager: no kernels' right 2 eager_cases serialized kernels
-unset DMA_FAKE_CUDA
-eager 1000
-ok 'eager: a kernel is not loaded while a stream waits' right 3 eager_cases serialized late
-eager 65536
-for level in multiple serialized; do
-    ok "eager: a rank ends: $level" survivors $level dead
-    ok "eager: a rank ends while others start: $level" survivors $level endless
 done
 finish

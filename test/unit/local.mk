@@ -34,7 +34,6 @@ unit_tests += \
 	test/unit/test_device_submitter \
 	test/unit/test_device_sync \
 	test/unit/test_device_typed \
-	test/unit/test_eager_kernel \
 	test/unit/test_emu_gem \
 	test/unit/test_emu_kfd \
 	test/unit/test_emu_sdma \

@@ -23,8 +23,6 @@ struct CUevent_st;
 struct CUgraph_st;
 struct CUgraphNode_st;
 struct CUgraphExec_st;
-struct CUmod_st;
-struct CUfunc_st;
 
 /* Our structures, in the vendor's layout. */
 typedef struct cuda_layout_ipc_handle {
@@ -174,13 +172,6 @@ typedef CUstreamBatchMemOpParams cuda_word_t;
     X(graph_launch, cuGraphLaunch, false, struct CUgraphExec_st *exec, struct CUstream_st *stream)                     \
     X(graph_exec_destroy, cuGraphExecDestroy, false, struct CUgraphExec_st *exec)                                      \
     X(device_attribute, cuDeviceGetAttribute, false, int *value, cuda_enum_t attribute, cuda_device_t device)          \
-    X(module_load, cuModuleLoadData, false, struct CUmod_st **module, const void *image)                               \
-    X(module_unload, cuModuleUnload, false, struct CUmod_st *module)                                                   \
-    X(module_get_function, cuModuleGetFunction, false, struct CUfunc_st **function, struct CUmod_st *module,           \
-      const char *name)                                                                                                \
-    X(launch, cuLaunchKernel, false, struct CUfunc_st *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,    \
-      unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, struct CUstream_st *stream,               \
-      void **arguments, void **extra)                                                                                  \
     X(batch13, cuMemcpyBatchAsync_v2, false, cuda_addr_t *dst, cuda_addr_t *src, size_t *bytes, size_t n,              \
       cuda_batch_attributes_t *attributes, size_t *index, size_t n_attributes, struct CUstream_st *stream)
 
@@ -208,7 +199,6 @@ enum {
     CUDA_CONTEXT_DESTROYED = 709,
     CUDA_NOT_SUPPORTED = 801,
 
-    CUDA_ATTRIBUTE_CONTEXT = 1,
     CUDA_ATTRIBUTE_MEMORY_TYPE = 2,
     CUDA_ATTRIBUTE_DEVICE_POINTER = 3,
     CUDA_ATTRIBUTE_SYNC_MEMOPS = 6,
@@ -224,9 +214,7 @@ enum {
     CUDA_ATTRIBUTE_MAPPING_BASE = 19,
     CUDA_ATTRIBUTE_BLOCK_ID = 20,
 
-    CUDA_DEVICE_MPS = 133,         /* processes share it by MPS */
-    CUDA_DEVICE_UNITS = 16,        /* multiprocessors */
-    CUDA_DEVICE_UNIT_THREADS = 39, /* that one of them runs at once */
+    CUDA_DEVICE_MPS = 133, /* processes share it by MPS */
 
     CUDA_HANDLE_FD = 1,
     CUDA_LOCATION_DEVICE = 1,

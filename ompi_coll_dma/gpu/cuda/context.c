@@ -215,7 +215,6 @@ void dma_cuda_release(void)
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
         if (enter_if_active(i, &scope) == DMA_OK) {
             dma_cuda_destroy_private_stream(i);
-            dma_cuda_unload_kernel(i);
             dma_gpu_guard_unwatch(&dma_cuda_guard, i);
             dma_cuda_leave(&scope);
         }

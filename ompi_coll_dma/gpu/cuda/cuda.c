@@ -119,7 +119,6 @@ const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
     dma_cuda_fill_mapped(&table);
     dma_cuda_fill_streams(&table);
     dma_cuda_fill_graphs(&table);
-    dma_cuda_fill_eager(&table);
     return &table;
 
 close:

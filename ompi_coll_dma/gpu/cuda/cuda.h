@@ -72,10 +72,8 @@ void dma_cuda_fill_mapped(dma_gpu_runtime_t *table);
 dma_status_t dma_cuda_mapping(uint64_t addr, dma_gpu_mapping_t *mapping);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
 void dma_cuda_fill_graphs(dma_gpu_runtime_t *table);
-void dma_cuda_fill_eager(dma_gpu_runtime_t *table);
 
 void dma_cuda_destroy_private_stream(int device);
-void dma_cuda_unload_kernel(int device);
 
 /* memory.c: memory that has been made in the current context, which is known by its address from now on. */
 dma_status_t dma_cuda_add_memory(uint64_t addr);
