@@ -76,12 +76,11 @@ typedef struct things {
     int device;
     dma_gpu_stream_t *stream;
     dma_gpu_event_t *event;
-    dma_gpu_graph_t *graph;
     uint64_t memory, import;
     char registered[8];
 } things_t;
 
-#define THINGS 8 /* objects that the driver counts: a graph is two, and there is the private stream */
+#define THINGS 6 /* objects that the driver counts: also the private stream */
 
 static void make_things(things_t *t, int device)
 {
@@ -95,7 +94,6 @@ static void make_things(things_t *t, int device)
     ck_assert_int_eq(rt->stream_create(&t->stream), DMA_OK);
     ck_assert_int_eq(rt->event_create_timed(&t->event), DMA_OK);
     ck_assert_int_eq(rt->alloc(1000, &t->memory), DMA_OK);
-    ck_assert_int_eq(rt->graph_create(t->memory, t->memory + 500, 100, &t->graph), DMA_OK);
     ck_assert_int_eq(rt->ipc_open(&handle, &t->import), DMA_OK);
     ck_assert_int_eq(rt->host_register(t->registered, sizeof(t->registered), &at), DMA_OK);
     ck_assert_int_eq(rt->copy(t->memory, t->import, 10), DMA_OK);
@@ -119,12 +117,10 @@ static void use_things(const things_t *t, dma_status_t want)
     ck_assert_int_eq(rt->event_record(t->event, t->stream), want);
     ck_assert_int_eq(rt->event_query(t->event), want);
     ck_assert_int_eq(rt->event_elapsed(t->event, t->event, &ns), want);
-    ck_assert_int_eq(rt->graph_launch(t->graph, t->stream), want);
-    ck_assert_int_eq(rt->graph_update(t->graph, dst, dst + 500, 100), want);
     rt->leave(&scope);
 }
 
-enum { A_STREAM, AN_EVENT, A_GRAPH, AN_IMPORT, A_REGISTRATION, MEMORY, KINDS };
+enum { A_STREAM, AN_EVENT, AN_IMPORT, A_REGISTRATION, MEMORY, KINDS };
 
 static void release_kind(const things_t *t, int kind)
 {
@@ -134,9 +130,6 @@ static void release_kind(const things_t *t, int kind)
         break;
     case AN_EVENT:
         ck_assert_int_eq(rt->event_destroy(t->event), DMA_OK);
-        break;
-    case A_GRAPH:
-        rt->graph_destroy(t->graph);
         break;
     case AN_IMPORT:
         ck_assert_int_eq(rt->ipc_close(t->import), DMA_OK);
@@ -300,8 +293,6 @@ static void mix_things(const things_t *old, const things_t *new)
     ck_assert_int_eq(rt->event_record(new->event, old->stream), DMA_ERR_ENGINE);
     ck_assert_int_eq(rt->event_elapsed(old->event, new->event, &ns), DMA_ERR_ENGINE);
     ck_assert_int_eq(rt->event_elapsed(new->event, old->event, &ns), DMA_ERR_ENGINE);
-    ck_assert_int_eq(rt->graph_launch(old->graph, new->stream), DMA_ERR_ENGINE);
-    ck_assert_int_eq(rt->graph_launch(new->graph, old->stream), DMA_ERR_ENGINE);
     rt->leave(&scope);
 }
 
