@@ -146,9 +146,9 @@ typedef struct dma_gpu_in_stream {
 
 /* What an engine can do. The ranks of a communicator exchange their traits. */
 typedef struct dma_gpu_traits {
-    uint32_t
-        node; /* sdma: number of the GPU's node in the kernel's topology; stream: its address on PCI. The same in all
-                        * containers of the machine; UINT32_MAX: not known */
+    /* sdma: number of the GPU's node in the kernel's topology; stream: its address on PCI. The same in all containers of the machine;
+     * UINT32_MAX: not known */
+    uint32_t node;
     uint32_t features; /* bit mask of the constants below */
     uint32_t max_ways; /* queues that may run in parallel */
 } dma_gpu_traits_t;
