@@ -157,7 +157,7 @@ static bool print_row(const options_t *o, const dma_node_map_t *node_map, dma_co
     for (int v = 0; dma_cluster_variants[v]; v++) {
         const dma_cluster_variant_t *variant = dma_cluster_variants[v];
 
-        if (variant->colls >> coll & 1) {
+        if (dma_coll_is_served(coll, variant->serves)) {
             printf(" %s=%.1f", variant->name + strlen("cluster_"),
                    (double)variant->cost(&o->net, node_map, coll, bytes) * 1e-6);
         }

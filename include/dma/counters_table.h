@@ -19,11 +19,11 @@
 #define DMA_COUNT_MOVING_EQUAL  " that move data"
 #define DMA_COUNT_MOVING_SHARED " that move data"
 #define DMA_COUNT_MOVING_OWN    "" /* a rank does not know whether the others move data */
-#define DMA_COUNTER_BLOCKING(id, text, function, mpi, sends, sizes) \
+#define DMA_COUNTER_BLOCKING(id, text, function, mpi, sends, sizes, ...) \
     DMA_COUNTER(COMM, EVENTS, calls_blocking_##function, "Calls of MPI_" #mpi DMA_COUNT_MOVING_##sizes ".")
-#define DMA_COUNTER_NONBLOCKING(id, text, function, mpi, sends, sizes) \
+#define DMA_COUNTER_NONBLOCKING(id, text, function, mpi, sends, sizes, ...) \
     DMA_COUNTER(COMM, EVENTS, calls_nonblocking_##function, "Calls of MPI_I" #function DMA_COUNT_MOVING_##sizes ".")
-#define DMA_COUNTER_PERSISTENT(id, text, function, mpi, sends, sizes) \
+#define DMA_COUNTER_PERSISTENT(id, text, function, mpi, sends, sizes, ...) \
     DMA_COUNTER(COMM, EVENTS, calls_persistent_##function, \
         "Starts of requests of MPI_" #mpi "_init" DMA_COUNT_MOVING_##sizes ".")
 DMA_COLLS(DMA_COUNTER_BLOCKING)

@@ -79,7 +79,7 @@
 /*
  * The operations, a row for each. Their numbers, names, counters, and what the layers ask about them are made from the rows:
  *
- *     X(id, text, function, name, sends, sizes)
+ *     X(id, text, function, name, sends, sizes, from, to)
  *         id               what follows DMA_
  *         text             the name in messages
  *         function, name   the name in MPI's functions: in small letters, and as it follows MPI_
@@ -87,34 +87,51 @@
  *         sizes            EQUAL: all blocks have the same size
  *                          SHARED: sizes differ, and every rank knows the sizes of all blocks
  *                          OWN: sizes differ, and a rank knows only those of the blocks that it sends or receives
+ *         from, to         the arguments of the send side and of the receive side: N: a count and a datatype; V: arrays of
+ *                          counts and displacements, and a datatype
+ *
+ * `sends` and `sizes` are the traits of an operation. Variants say which traits they serve, and not which operations.
  */
 #define DMA_COLLS(X)                                                                                                   \
-    X(ALLGATHER, "all-gather", allgather, Allgather, ONE, EQUAL)                                                       \
-    X(ALLGATHERV, "all-gather-v", allgatherv, Allgatherv, ONE, SHARED)                                                 \
-    X(ALLTOALL, "all-to-all", alltoall, Alltoall, EACH, EQUAL)                                                         \
-    X(ALLTOALLV, "all-to-all-v", alltoallv, Alltoallv, EACH, OWN)
+    X(ALLGATHER, "all-gather", allgather, Allgather, ONE, EQUAL, N, N)                                                 \
+    X(ALLGATHERV, "all-gather-v", allgatherv, Allgatherv, ONE, SHARED, N, V)                                           \
+    X(ALLTOALL, "all-to-all", alltoall, Alltoall, EACH, EQUAL, N, N)                                                   \
+    X(ALLTOALLV, "all-to-all-v", alltoallv, Alltoallv, EACH, OWN, V, V)
 
 #define DMA_COLL_MEMBER(id, ...)                   DMA_##id,
 #define DMA_COLL_TEXT(id, text, ...)               text,
 #define DMA_COLL_FUNCTION(id, text, function, ...) #function,
 typedef enum dma_coll { DMA_COLLS(DMA_COLL_MEMBER) DMA_COLL_COUNT } dma_coll_t;
 
-enum { DMA_SENDS_EACH, DMA_SENDS_ONE };
-typedef enum dma_sizes { DMA_SIZES_EQUAL, DMA_SIZES_SHARED, DMA_SIZES_OWN } dma_sizes_t;
+/* Traits: an operation has one of `sends` and one of `sizes`. */
+enum { DMA_SENDS_ONE = 1, DMA_SENDS_EACH = 2, DMA_SENDS_ANY = 3, DMA_SIZES_ANY = 28 };
+typedef enum dma_sizes { DMA_SIZES_EQUAL = 4, DMA_SIZES_SHARED = 8, DMA_SIZES_OWN = 16 } dma_sizes_t;
 
-/* Constants with one or two bits for each operation, so that a question costs a shift. */
-#define DMA_COLL_SENDS_BIT(id, text, function, name, sends, sizes)  | UINT64_C(1) * DMA_SENDS_##sends << DMA_##id
-#define DMA_COLL_SIZES_BITS(id, text, function, name, sends, sizes) | UINT64_C(1) * DMA_SIZES_##sizes << 2 * DMA_##id
+static inline uint32_t dma_coll_traits(dma_coll_t coll)
+{
+#define DMA_COLL_TRAITS(id, text, function, name, sends, sizes, ...) DMA_SENDS_##sends | DMA_SIZES_##sizes,
+    static const uint8_t traits[] = {
+        DMA_COLLS(DMA_COLL_TRAITS) 128}; /* DMA_COLL_COUNT: no operation, and no variant serves it */
+#undef DMA_COLL_TRAITS
+
+    return traits[coll];
+}
+
+/* Has the operation no other traits than these? */
+static inline bool dma_coll_is_served(dma_coll_t coll, uint32_t traits)
+{
+    return !(dma_coll_traits(coll) & ~traits);
+}
 
 /* Does a rank send one block to all ranks, as in an all-gather? */
 static inline bool dma_coll_gathers(dma_coll_t coll)
 {
-    return (0 DMA_COLLS(DMA_COLL_SENDS_BIT)) >> coll & 1;
+    return dma_coll_traits(coll) & DMA_SENDS_ONE;
 }
 
 static inline dma_sizes_t dma_coll_sizes(dma_coll_t coll)
 {
-    return (dma_sizes_t)((0 DMA_COLLS(DMA_COLL_SIZES_BITS)) >> 2 * coll & 3);
+    return (dma_sizes_t)(dma_coll_traits(coll) & DMA_SIZES_ANY);
 }
 
 typedef enum dma_op_code {
@@ -284,7 +301,7 @@ typedef struct dma_choice {
 typedef struct dma_variant {
     const char *name;
     const char *help;
-    uint32_t colls; /* bit mask of 1 << dma_coll_t */
+    uint32_t serves; /* operations with these traits */
     /* Why this variant cannot run the request. */
     dma_reason_t (*unfit)(const dma_plan_req_t *req);
     /* Builds the plan of one rank. On success the caller owns *plan (dma_plan_free). */

@@ -90,77 +90,24 @@ static inline bool run(mca_coll_dma_module_t *module, ompi_communicator_t *comm,
     return true;
 }
 
-int mca_coll_dma_allgather(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                           dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                           mca_coll_base_module_t *base)
-{
-    mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};
-    dma_call_t call;
-    int rc;
-
-    coll_dma_set_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
-    if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {
-        return rc;
+/* The function of each operation. */
+#define BLOCKING(id, text, function, name, sends, sizes, from, to)                                                     \
+    int mca_coll_dma_##function(COLL_DMA_PARAMS(from, to), mca_coll_base_module_t *base)                               \
+    {                                                                                                                  \
+        mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;                                                 \
+        fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};                                                            \
+        dma_call_t call;                                                                                               \
+        int rc;                                                                                                        \
+                                                                                                                       \
+        COLL_DMA_SET(&call, id, from, to);                                                                             \
+        if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call, ompi_comm_size(comm)))) {                                 \
+            return MPI_ERR_COUNT;                                                                                      \
+        }                                                                                                              \
+        if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {                                                   \
+            return rc;                                                                                                 \
+        }                                                                                                              \
+        rc = module->below.function(COLL_DMA_ARGS(fallback.sbuf, from, fallback.rbuf, to),                             \
+                                    module->below.function##_module);                                                  \
+        return end_fallback(module, &fallback, rc);                                                                    \
     }
-    rc = module->below.allgather(fallback.sbuf, scount, stype, fallback.rbuf, rcount, rtype, comm,
-                                 module->below.allgather_module);
-    return end_fallback(module, &fallback, rc);
-}
-
-int mca_coll_dma_allgatherv(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                            dma_counts_t rcounts, dma_displs_t displs, struct ompi_datatype_t *rtype,
-                            struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};
-    dma_call_t call;
-    int rc;
-
-    coll_dma_set_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
-    if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call.recv, ompi_comm_size(comm)))) {
-        return MPI_ERR_COUNT;
-    }
-    if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {
-        return rc;
-    }
-    rc = module->below.allgatherv(fallback.sbuf, scount, stype, fallback.rbuf, rcounts, displs, rtype, comm,
-                                  module->below.allgatherv_module);
-    return end_fallback(module, &fallback, rc);
-}
-
-int mca_coll_dma_alltoall(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                          dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                          mca_coll_base_module_t *base)
-{
-    mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};
-    dma_call_t call;
-    int rc;
-
-    coll_dma_set_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
-    if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {
-        return rc;
-    }
-    rc = module->below.alltoall(fallback.sbuf, scount, stype, fallback.rbuf, rcount, rtype, comm,
-                                module->below.alltoall_module);
-    return end_fallback(module, &fallback, rc);
-}
-
-int mca_coll_dma_alltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls, struct ompi_datatype_t *stype,
-                           void *rbuf, dma_counts_t rcounts, dma_displs_t rdispls, struct ompi_datatype_t *rtype,
-                           struct ompi_communicator_t *comm, mca_coll_base_module_t *base)
-{
-    mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
-    fallback_t fallback = {.sbuf = sbuf, .rbuf = rbuf};
-    dma_call_t call;
-    int rc;
-
-    coll_dma_set_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
-    if (OPAL_LIKELY(run(module, comm, &call, &fallback, &rc))) {
-        return rc;
-    }
-    rc = module->below.alltoallv(fallback.sbuf, scounts, sdispls, stype, fallback.rbuf, rcounts, rdispls, rtype, comm,
-                                 module->below.alltoallv_module);
-    return end_fallback(module, &fallback, rc);
-}
+DMA_COLLS(BLOCKING)

@@ -39,36 +39,14 @@ static inline void coll_dma_set_side_v(dma_side_t *side, const void *addr, dma_c
     side->displs = DMA_DISPLS_ARRAY(displs);
 }
 
-/* An all-gather or all-to-all. */
-static inline void coll_dma_set_call(dma_call_t *call, dma_coll_t coll, const void *sbuf, size_t scount,
-                                     struct ompi_datatype_t *stype, void *rbuf, size_t rcount,
-                                     struct ompi_datatype_t *rtype)
+/* Open MPI checks counts itself, except those of MPI_Allgatherv and its variants, which every rank knows. */
+static inline bool coll_dma_has_negative_count(const dma_call_t *call, int nranks)
 {
-    call->coll = coll;
-    call->in_place = MPI_IN_PLACE == sbuf;
-    call->note = 0;
-    coll_dma_set_side(&call->recv, rbuf, rcount, rtype);
-    if (!call->in_place) {
-        coll_dma_set_side(&call->send, sbuf, scount, stype);
-    }
-}
+    const dma_side_t *side = &call->recv;
 
-static inline void coll_dma_set_call_allgatherv(dma_call_t *call, const void *sbuf, size_t scount,
-                                                struct ompi_datatype_t *stype, void *rbuf, dma_counts_t rcounts,
-                                                dma_displs_t displs, struct ompi_datatype_t *rtype)
-{
-    call->coll = DMA_ALLGATHERV;
-    call->in_place = MPI_IN_PLACE == sbuf;
-    call->note = 0;
-    coll_dma_set_side_v(&call->recv, rbuf, rcounts, displs, rtype);
-    if (!call->in_place) {
-        coll_dma_set_side(&call->send, sbuf, scount, stype);
+    if (DMA_SIZES_SHARED != dma_coll_sizes(call->coll)) {
+        return false;
     }
-}
-
-/* Open MPI checks counts itself, except those of MPI_Allgatherv and its variants. */
-static inline bool coll_dma_has_negative_count(const dma_side_t *side, int nranks)
-{
     for (int r = 0; r < nranks; r++) {
         if ((sizeof(int) == side->width ? ((const int *)side->counts)[r] : ((const int64_t *)side->counts)[r]) < 0) {
             return true;
@@ -77,18 +55,31 @@ static inline bool coll_dma_has_negative_count(const dma_side_t *side, int nrank
     return false;
 }
 
-static inline void coll_dma_set_call_alltoallv(dma_call_t *call, const void *sbuf, dma_counts_t scounts,
-                                               dma_displs_t sdispls, struct ompi_datatype_t *stype, void *rbuf,
-                                               dma_counts_t rcounts, dma_displs_t rdispls,
-                                               struct ompi_datatype_t *rtype)
-{
-    call->coll = DMA_ALLTOALLV;
-    call->in_place = MPI_IN_PLACE == sbuf;
-    call->note = 0;
-    coll_dma_set_side_v(&call->recv, rbuf, rcounts, rdispls, rtype);
-    if (!call->in_place) {
-        coll_dma_set_side_v(&call->send, sbuf, scounts, sdispls, stype);
-    }
-}
+/*
+ * The arguments of a side, as the columns `from` and `to` of DMA_COLLS name them. `x` is s for the send side and r for the receive
+ * side. PARAMS declares them behind the buffer; ARGS passes them on; SET fills a side.
+ */
+#define COLL_DMA_PARAMS_N(x)          dma_count_t x##count, struct ompi_datatype_t *x##type
+#define COLL_DMA_ARGS_N(x)            x##count, x##type
+#define COLL_DMA_SET_N(x, side, comm) coll_dma_set_side(side, x##buf, x##count, x##type)
+
+#define COLL_DMA_PARAMS_V(x)          dma_counts_t x##counts, dma_displs_t x##displs, struct ompi_datatype_t *x##type
+#define COLL_DMA_ARGS_V(x)            x##counts, x##displs, x##type
+#define COLL_DMA_SET_V(x, side, comm) coll_dma_set_side_v(side, x##buf, x##counts, x##displs, x##type)
+
+/* The same for both sides of a call. */
+#define COLL_DMA_PARAMS(from, to)                                                                                      \
+    const void *sbuf, COLL_DMA_PARAMS_##from(s), void *rbuf, COLL_DMA_PARAMS_##to(r), struct ompi_communicator_t *comm
+#define COLL_DMA_ARGS(send, from, recv, to) send, COLL_DMA_ARGS_##from(s), recv, COLL_DMA_ARGS_##to(r), comm
+#define COLL_DMA_SET(call, id, from, to)                                                                               \
+    do {                                                                                                               \
+        (call)->coll = DMA_##id;                                                                                       \
+        (call)->in_place = MPI_IN_PLACE == sbuf;                                                                       \
+        (call)->note = 0;                                                                                              \
+        COLL_DMA_SET_##to(r, &(call)->recv, comm);                                                                     \
+        if (!(call)->in_place) {                                                                                       \
+            COLL_DMA_SET_##from(s, &(call)->send, comm);                                                               \
+        }                                                                                                              \
+    } while (0)
 
 #endif

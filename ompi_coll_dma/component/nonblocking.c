@@ -6,9 +6,9 @@
 #include "buffer.h"
 #include "request.h"
 
-/* `empty`: the user may get Open MPI's empty request for a call that has already ended. This is false for calls with arrays of
- * counts, because Open MPI, from 5.0 on, may attach arrays to the request. */
-static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call, bool empty,
+/* The user may get Open MPI's empty request for a call that has already ended; not for calls with arrays of counts, because Open
+ * MPI, from 5.0 on, may attach arrays to the request. */
+static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const dma_call_t *call,
                 ompi_request_t **result)
 {
     mca_coll_dma_module_t *module = (mca_coll_dma_module_t *)base;
@@ -33,7 +33,7 @@ static int post(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
         mca_coll_dma_progress_update(true); /* the set-up goes on, and then the peers get the error */
         return mca_coll_dma_error_class(status);
     }
-    if (DMA_OK == outcome && empty) {
+    if (DMA_OK == outcome && DMA_SIZES_EQUAL == dma_coll_sizes(call->coll)) {
         module->spare_request = request;
         *result = &ompi_request_empty;
         return MPI_SUCCESS;
@@ -63,67 +63,20 @@ static inline bool goes_below(mca_coll_base_module_t *base, ompi_communicator_t 
     return true;
 }
 
-int mca_coll_dma_iallgather(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                            dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                            ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    dma_call_t call;
-
-    coll_dma_set_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
-    if (goes_below(base, comm, &call)) {
-        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
-
-        return below->iallgather(sbuf, scount, stype, rbuf, rcount, rtype, comm, request, below->iallgather_module);
+/* The function of each operation. */
+#define NONBLOCKING(id, text, function, name, sends, sizes, from, to)                                                  \
+    int mca_coll_dma_i##function(COLL_DMA_PARAMS(from, to), ompi_request_t **request, mca_coll_base_module_t *base)    \
+    {                                                                                                                  \
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;                                   \
+        dma_call_t call;                                                                                               \
+                                                                                                                       \
+        COLL_DMA_SET(&call, id, from, to);                                                                             \
+        if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call, ompi_comm_size(comm)))) {                                 \
+            return MPI_ERR_COUNT;                                                                                      \
+        }                                                                                                              \
+        if (goes_below(base, comm, &call)) {                                                                           \
+            return below->i##function(COLL_DMA_ARGS(sbuf, from, rbuf, to), request, below->i##function##_module);      \
+        }                                                                                                              \
+        return post(base, comm, &call, request);                                                                       \
     }
-    return post(base, comm, &call, true, request);
-}
-
-int mca_coll_dma_iallgatherv(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                             dma_counts_t rcounts, dma_displs_t displs, struct ompi_datatype_t *rtype,
-                             struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    dma_call_t call;
-
-    coll_dma_set_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
-    if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call.recv, ompi_comm_size(comm)))) {
-        return MPI_ERR_COUNT;
-    }
-    if (goes_below(base, comm, &call)) {
-        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
-
-        return below->iallgatherv(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm, request,
-                                  below->iallgatherv_module);
-    }
-    return post(base, comm, &call, false, request);
-}
-
-int mca_coll_dma_ialltoall(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                           dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                           ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    dma_call_t call;
-
-    coll_dma_set_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
-    if (goes_below(base, comm, &call)) {
-        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
-
-        return below->ialltoall(sbuf, scount, stype, rbuf, rcount, rtype, comm, request, below->ialltoall_module);
-    }
-    return post(base, comm, &call, true, request);
-}
-
-int mca_coll_dma_ialltoallv(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls, struct ompi_datatype_t *stype,
-                            void *rbuf, dma_counts_t rcounts, dma_displs_t rdispls, struct ompi_datatype_t *rtype,
-                            struct ompi_communicator_t *comm, ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    dma_call_t call;
-
-    coll_dma_set_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
-    if (goes_below(base, comm, &call)) {
-        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
-
-        return below->ialltoallv(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype, comm, request,
-                                 below->ialltoallv_module);
-    }
-    return post(base, comm, &call, false, request);
-}
+DMA_COLLS(NONBLOCKING)

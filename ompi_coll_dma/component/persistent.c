@@ -75,73 +75,23 @@ static bool goes_below(mca_coll_base_module_t *base, ompi_communicator_t *comm, 
     return module->left;
 }
 
-int mca_coll_dma_allgather_init(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                                dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                                struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    dma_call_t call = {.in_place = false};
-
-    coll_dma_set_call(&call, DMA_ALLGATHER, sbuf, scount, stype, rbuf, rcount, rtype);
-    call.parts = find_parts(info);
-    if (goes_below(base, comm, &call)) {
-        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
-
-        return below->allgather_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info, request,
-                                     below->allgather_init_module);
+/* The function of each operation. Only blocks of one size have partitions. */
+#define STARTED(id, text, function, name, sends, sizes, from, to)                                                      \
+    int mca_coll_dma_##function##_init(COLL_DMA_PARAMS(from, to), struct ompi_info_t *info, ompi_request_t **request,  \
+                                       mca_coll_base_module_t *base)                                                   \
+    {                                                                                                                  \
+        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;                                   \
+        dma_call_t call = {.in_place = false};                                                                         \
+                                                                                                                       \
+        COLL_DMA_SET(&call, id, from, to);                                                                             \
+        call.parts = DMA_SIZES_EQUAL == DMA_SIZES_##sizes ? find_parts(info) : NULL;                                   \
+        if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call, ompi_comm_size(comm)))) {                                 \
+            return MPI_ERR_COUNT;                                                                                      \
+        }                                                                                                              \
+        if (goes_below(base, comm, &call)) {                                                                           \
+            return below->function##_init(COLL_DMA_ARGS(sbuf, from, rbuf, to), info, request,                          \
+                                          below->function##_init_module);                                              \
+        }                                                                                                              \
+        return init(base, comm, &call, request);                                                                       \
     }
-    return init(base, comm, &call, request);
-}
-
-int mca_coll_dma_allgatherv_init(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                                 dma_counts_t rcounts, dma_displs_t displs, struct ompi_datatype_t *rtype,
-                                 struct ompi_communicator_t *comm, struct ompi_info_t *info, ompi_request_t **request,
-                                 mca_coll_base_module_t *base)
-{
-    dma_call_t call = {.in_place = false};
-
-    coll_dma_set_call_allgatherv(&call, sbuf, scount, stype, rbuf, rcounts, displs, rtype);
-    if (OPAL_UNLIKELY(coll_dma_has_negative_count(&call.recv, ompi_comm_size(comm)))) {
-        return MPI_ERR_COUNT;
-    }
-    if (goes_below(base, comm, &call)) {
-        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
-
-        return below->allgatherv_init(sbuf, scount, stype, rbuf, rcounts, displs, rtype, comm, info, request,
-                                      below->allgatherv_init_module);
-    }
-    return init(base, comm, &call, request);
-}
-
-int mca_coll_dma_alltoall_init(const void *sbuf, dma_count_t scount, struct ompi_datatype_t *stype, void *rbuf,
-                               dma_count_t rcount, struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                               struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    dma_call_t call = {.in_place = false};
-
-    coll_dma_set_call(&call, DMA_ALLTOALL, sbuf, scount, stype, rbuf, rcount, rtype);
-    call.parts = find_parts(info);
-    if (goes_below(base, comm, &call)) {
-        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
-
-        return below->alltoall_init(sbuf, scount, stype, rbuf, rcount, rtype, comm, info, request,
-                                    below->alltoall_init_module);
-    }
-    return init(base, comm, &call, request);
-}
-
-int mca_coll_dma_alltoallv_init(const void *sbuf, dma_counts_t scounts, dma_displs_t sdispls,
-                                struct ompi_datatype_t *stype, void *rbuf, dma_counts_t rcounts, dma_displs_t rdispls,
-                                struct ompi_datatype_t *rtype, struct ompi_communicator_t *comm,
-                                struct ompi_info_t *info, ompi_request_t **request, mca_coll_base_module_t *base)
-{
-    dma_call_t call = {.in_place = false};
-
-    coll_dma_set_call_alltoallv(&call, sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype);
-    if (goes_below(base, comm, &call)) {
-        const mca_coll_dma_below_t *below = &((mca_coll_dma_module_t *)base)->below;
-
-        return below->alltoallv_init(sbuf, scounts, sdispls, stype, rbuf, rcounts, rdispls, rtype, comm, info, request,
-                                     below->alltoallv_init_module);
-    }
-    return init(base, comm, &call, request);
-}
+DMA_COLLS(STARTED)

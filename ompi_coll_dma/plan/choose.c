@@ -35,7 +35,7 @@ dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t 
         dma_choice_t c = {.variant = (uint32_t)i};
         dma_reason_t unfit;
 
-        if (!(v->colls & (1u << req->coll)) || v->gpu != (req->gpu != NULL)) {
+        if (!dma_coll_is_served(req->coll, v->serves) || v->gpu != (req->gpu != NULL)) {
             if (i == forced) {
                 *reason = DMA_REASON_variant_operation;
             }

@@ -38,7 +38,7 @@ static dma_plan_req_t request(int n, uint64_t bytes)
 
 static bool fits(int variant, const dma_plan_req_t *req)
 {
-    return (dma_variants[variant]->colls >> req->coll & 1) && !dma_variants[variant]->unfit(req);
+    return dma_coll_is_served(req->coll, dma_variants[variant]->serves) && !dma_variants[variant]->unfit(req);
 }
 
 static dma_choice_t choose(const dma_profile_t *profile, dma_plan_req_t req, int forced)

@@ -214,7 +214,8 @@ START_TEST(every_algorithm)
             for (scene.coll = 0; scene.coll < DMA_COLL_COUNT; scene.coll++) {
                 for (size_t b = 0; b < sizeof(sizes) / sizeof(*sizes); b++) {
                     scene.chunk = b & 1 ? 64 : 300;
-                    if (dma_cluster_variants[v]->colls >> scene.coll & 1 && (b < 5 || scene.nranks <= 16)) {
+                    if (dma_coll_is_served(scene.coll, dma_cluster_variants[v]->serves) &&
+                        (b < 5 || scene.nranks <= 16)) {
                         try_all(&scene, v, sizes[b], scene.nranks > 16 ? 1 : 3);
                     }
                 }
@@ -238,7 +239,7 @@ START_TEST(large_clusters)
         for (int v = 0; dma_cluster_variants[v]; v++) {
             for (scene.coll = 0; scene.coll < DMA_COLL_COUNT; scene.coll++) {
                 scene.chunk = 64;
-                if (dma_cluster_variants[v]->colls >> scene.coll & 1) {
+                if (dma_coll_is_served(scene.coll, dma_cluster_variants[v]->serves)) {
                     try_all(&scene, v, 100, 1);
                 }
             }
@@ -257,7 +258,7 @@ START_TEST(large_calls)
     place(&scene, sizes, 3, IN_TURN);
     for (int v = 0; dma_cluster_variants[v]; v++) {
         for (scene.coll = 0; scene.coll < DMA_COLL_COUNT; scene.coll++) {
-            if (!(dma_cluster_variants[v]->colls >> scene.coll & 1)) {
+            if (!dma_coll_is_served(scene.coll, dma_cluster_variants[v]->serves)) {
                 continue;
             }
             scene.chunk = 1;
@@ -284,7 +285,7 @@ START_TEST(chunk_size_near_2_64)
 
     place(&scene, sizes, 2, IN_ORDER);
     for (int v = 0; dma_cluster_variants[v]; v++) {
-        if (dma_cluster_variants[v]->colls >> DMA_ALLGATHER & 1) {
+        if (dma_coll_is_served(DMA_ALLGATHER, dma_cluster_variants[v]->serves)) {
             scene.coll = DMA_ALLGATHER;
             scene.chunk = UINT64_MAX - 615;
             try_all(&scene, v, 1000, 1);

@@ -138,7 +138,7 @@ static bool build_plans(scene_t *s)
     dma_choice_t choice;
     dma_reason_t reason = DMA_REASON_NONE;
 
-    if (!(dma_variants[s->variant]->colls >> s->coll & 1) || dma_variants[s->variant]->unfit(&req)) {
+    if (!dma_coll_is_served(s->coll, dma_variants[s->variant]->serves) || dma_variants[s->variant]->unfit(&req)) {
         return false;
     }
     ck_assert_int_eq(dma_plan_choose(&profile, &req, s->variant, &choice, &reason), DMA_OK);
@@ -284,7 +284,7 @@ START_TEST(every_variant)
     unsigned ran[PLACINGS] = {0}, unfit = 0;
     const char *name = dma_variants[s.variant]->name;
 
-    if (!(dma_variants[s.variant]->colls >> s.coll & 1)) {
+    if (!dma_coll_is_served(s.coll, dma_variants[s.variant]->serves)) {
         return;
     }
     for (s.n = 1; s.n <= MAX_RANKS; s.n++) {
@@ -338,7 +338,7 @@ START_TEST(peers_buffers)
         dma_plan_t *plan;
 
         req.in_place = in_place;
-        if (v->gpu || !(v->colls >> req.coll & 1) || v->unfit(&req)) {
+        if (v->gpu || !dma_coll_is_served(req.coll, v->serves) || v->unfit(&req)) {
             continue;
         }
         ck_assert_int_eq(v->build(&req, 1, &plan), DMA_OK);
@@ -379,8 +379,8 @@ START_TEST(every_geometry)
         }
     }
     for (int c = 0; c < DMA_COLL_COUNT; c++) {
-        ck_assert_msg(ran[c] || !(dma_variants[_i]->colls >> c & 1), "%s, %s", dma_variants[_i]->name,
-                      coll_name((dma_coll_t)c));
+        ck_assert_msg(ran[c] || !dma_coll_is_served((dma_coll_t)c, dma_variants[_i]->serves), "%s, %s",
+                      dma_variants[_i]->name, coll_name((dma_coll_t)c));
     }
 }
 END_TEST

@@ -356,12 +356,10 @@ static void build_rails(dma_cluster_plan_t *plan)
     }
 }
 
-#define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
-
 const dma_cluster_variant_t dma_cluster_ring = {
     .name = "cluster_ring",
     .help = "all-gather: blocks go around the nodes on all adapters, spread inside as they land",
-    .colls = GATHERS,
+    .serves = DMA_SENDS_ONE | DMA_SIZES_EQUAL | DMA_SIZES_SHARED,
     .build = build_ring,
     .cost = dma_cluster_cost_ring,
 };
@@ -369,7 +367,7 @@ const dma_cluster_variant_t dma_cluster_ring = {
 const dma_cluster_variant_t dma_cluster_direct = {
     .name = "cluster_direct",
     .help = "all-gather: every block goes straight to every node, spread inside as it lands",
-    .colls = GATHERS,
+    .serves = DMA_SENDS_ONE | DMA_SIZES_EQUAL | DMA_SIZES_SHARED,
     .build = build_direct,
     .cost = dma_cluster_cost_direct,
 };
@@ -377,7 +375,7 @@ const dma_cluster_variant_t dma_cluster_direct = {
 const dma_cluster_variant_t dma_cluster_rails = {
     .name = "cluster_rails",
     .help = "all-gather: a logarithm of rounds on all adapters, then one gather inside the node",
-    .colls = GATHERS,
+    .serves = DMA_SENDS_ONE | DMA_SIZES_EQUAL | DMA_SIZES_SHARED,
     .unfit = unfit_rails,
     .build = build_rails,
     .cost = dma_cluster_cost_rails,
@@ -386,7 +384,7 @@ const dma_cluster_variant_t dma_cluster_rails = {
 const dma_cluster_variant_t dma_cluster_leader = {
     .name = "cluster_leader",
     .help = "all-gather: a logarithm of rounds between one rank of each node",
-    .colls = GATHERS,
+    .serves = DMA_SENDS_ONE | DMA_SIZES_EQUAL | DMA_SIZES_SHARED,
     .build = build_leader,
     .cost = dma_cluster_cost_leader,
 };

@@ -564,7 +564,7 @@ static void build_pairs(dma_cluster_plan_t *plan)
 const dma_cluster_variant_t dma_cluster_split = {
     .name = "cluster_split",
     .help = "all-to-all: every block straight to its rank, node after node",
-    .colls = 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .serves = DMA_SENDS_EACH | DMA_SIZES_ANY,
     .build = build_split,
     .cost = dma_cluster_cost_split,
 };
@@ -572,7 +572,7 @@ const dma_cluster_variant_t dma_cluster_split = {
 const dma_cluster_variant_t dma_cluster_transpose = {
     .name = "cluster_transpose",
     .help = "all-to-all: exchange inside the node first, then one message per node on every adapter",
-    .colls = 1u << DMA_ALLTOALL,
+    .serves = DMA_SENDS_EACH | DMA_SIZES_EQUAL,
     .build = build_transpose,
     .cost = dma_cluster_cost_transpose,
 };
@@ -580,7 +580,7 @@ const dma_cluster_variant_t dma_cluster_transpose = {
 const dma_cluster_variant_t dma_cluster_pairs = {
     .name = "cluster_pairs",
     .help = "all-to-all: one message for each pair of nodes, exchanges inside both",
-    .colls = 1u << DMA_ALLTOALL,
+    .serves = DMA_SENDS_EACH | DMA_SIZES_EQUAL,
     .build = build_pairs,
     .cost = dma_cluster_cost_pairs,
 };

@@ -168,7 +168,7 @@ static dma_reason_t why_unfit(const dma_cluster_req_t *req, int variant)
 {
     const dma_cluster_variant_t *v = dma_cluster_variants[variant];
 
-    if (!(v->colls >> req->coll & 1)) {
+    if (!dma_coll_is_served(req->coll, v->serves)) {
         return DMA_REASON_variant_operation;
     }
     return v->unfit ? v->unfit(req) : DMA_REASON_NONE;

@@ -115,7 +115,7 @@ typedef struct dma_cluster_plan {
 typedef struct dma_cluster_variant {
     const char *name;
     const char *help;
-    uint32_t colls;
+    uint32_t serves; /* operations with these traits */
     /* Why it cannot run the request; NULL: it can run all. Uses facts that are equal on all ranks. */
     dma_reason_t (*unfit)(const dma_cluster_req_t *req);
     void (*build)(dma_cluster_plan_t *plan);

@@ -20,9 +20,6 @@
 #include "plan/build.h"
 #include "plan/profile.h"
 
-#define ALL     (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV)
-#define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
-
 /* The assignment of peers to queues. Peers are numbered by their distance, 1 .. n - 1, and queues from 0. */
 typedef struct assignment {
     int n;      /* ranks */
@@ -223,7 +220,7 @@ static uint64_t b2b_cost(const dma_profile_t *profile, const dma_plan_req_t *req
 const dma_variant_t dma_variant_pcpy = {
     .name = "pcpy",
     .help = "device memory: a copy to every peer, each on a queue of its own",
-    .colls = ALL,
+    .serves = DMA_SENDS_ANY | DMA_SIZES_ANY,
     .unfit = pcpy_unfit,
     .build = pcpy_build,
     .cost = pcpy_cost,
@@ -233,7 +230,7 @@ const dma_variant_t dma_variant_pcpy = {
 const dma_variant_t dma_variant_b2b = {
     .name = "b2b",
     .help = "device memory: copies back to back on few queues",
-    .colls = ALL,
+    .serves = DMA_SENDS_ANY | DMA_SIZES_ANY,
     .unfit = push_unfit,
     .build = b2b_build,
     .cost = b2b_cost,
@@ -243,7 +240,7 @@ const dma_variant_t dma_variant_b2b = {
 const dma_variant_t dma_variant_bcst = {
     .name = "bcst",
     .help = "device memory: copies that are read once and written to two peers",
-    .colls = GATHERS,
+    .serves = DMA_SENDS_ONE | DMA_SIZES_ANY,
     .unfit = bcst_unfit,
     .build = bcst_build,
     .cost = bcst_cost,

@@ -140,7 +140,7 @@ static uint64_t halves_cost(const dma_profile_t *profile, const dma_plan_req_t *
 const dma_variant_t dma_variant_swap = {
     .name = "swap",
     .help = "device memory, in place: pairs of blocks change places, driven by one of the two ranks",
-    .colls = 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .serves = DMA_SENDS_EACH | DMA_SIZES_ANY,
     .unfit = unfit,
     .build = swap_build,
     .cost = swap_cost,
@@ -150,7 +150,7 @@ const dma_variant_t dma_variant_swap = {
 const dma_variant_t dma_variant_halves = {
     .name = "halves",
     .help = "the same with either rank driving half of the pair",
-    .colls = 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .serves = DMA_SENDS_EACH | DMA_SIZES_ANY,
     .unfit = unfit,
     .build = halves_build,
     .cost = halves_cost,

@@ -308,7 +308,7 @@ static uint64_t reach_cost(const dma_profile_t *p, const dma_plan_req_t *req, dm
 const dma_variant_t dma_variant_host_pair = {
     .name = "host_pair",
     .help = "two copies, pipelined through a ring of chunks for every pair of ranks",
-    .colls = 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .serves = DMA_SENDS_EACH | DMA_SIZES_ANY,
     .unfit = pair_unfit,
     .build = pair_build,
     .cost = pair_cost,
@@ -317,7 +317,7 @@ const dma_variant_t dma_variant_host_pair = {
 const dma_variant_t dma_variant_host_reach = {
     .name = "host_reach",
     .help = "one copy of large blocks, straight out of the peers' memory; of small ones as host_pair",
-    .colls = 1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV | 1u << DMA_ALLTOALL | 1u << DMA_ALLTOALLV,
+    .serves = DMA_SENDS_ANY | DMA_SIZES_ANY,
     .unfit = reach_unfit,
     .build = reach_build,
     .cost = reach_cost,

@@ -107,7 +107,7 @@ static uint64_t cost(const dma_profile_t *profile, const dma_plan_req_t *req, dm
 const dma_variant_t dma_variant_host_pipe = {
     .name = "host_pipe",
     .help = "two copies, pipelined through cache-sized chunks of shared memory",
-    .colls = 1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV,
+    .serves = DMA_SENDS_ONE | DMA_SIZES_EQUAL | DMA_SIZES_SHARED,
     .unfit = unfit,
     .build = build,
     .cost = cost,

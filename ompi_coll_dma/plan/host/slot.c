@@ -20,8 +20,6 @@
 
 #define HEADER_PAYLOAD 32 /* bytes of a LINE that share the cache line of the descriptor's header */
 
-#define GATHERS (1u << DMA_ALLGATHER | 1u << DMA_ALLGATHERV)
-
 static bool gathers(const dma_plan_req_t *req)
 {
     return dma_coll_gathers(req->coll);
@@ -133,7 +131,7 @@ static uint64_t slot_cost(const dma_profile_t *profile, const dma_plan_req_t *re
 const dma_variant_t dma_variant_host_line = {
     .name = "host_line",
     .help = "blocks ride in the descriptors",
-    .colls = GATHERS | 1u << DMA_ALLTOALL,
+    .serves = DMA_SENDS_ANY | DMA_SIZES_EQUAL | DMA_SIZES_SHARED,
     .unfit = line_unfit,
     .build = line_build,
     .cost = line_cost,
@@ -142,7 +140,7 @@ const dma_variant_t dma_variant_host_line = {
 const dma_variant_t dma_variant_host_slot = {
     .name = "host_slot",
     .help = "blocks go through slots of shared memory beside the descriptors",
-    .colls = GATHERS | 1u << DMA_ALLTOALL,
+    .serves = DMA_SENDS_ANY | DMA_SIZES_EQUAL | DMA_SIZES_SHARED,
     .unfit = slot_unfit,
     .build = slot_build,
     .cost = slot_cost,
