@@ -25,7 +25,6 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -177,9 +176,10 @@ static bool is_accepted_at(int fd, const dma_ucx_stack_t *stack)
 
 static bool is_socket(int fd)
 {
-    struct stat status;
+    int type;
+    socklen_t bytes = sizeof(type);
 
-    return !fstat(fd, &status) && S_ISSOCK(status.st_mode);
+    return !getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes);
 }
 
 /* Only sockets are duplicated: closing a duplicate of a file gives up the application's locks on it. */

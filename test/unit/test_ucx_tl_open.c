@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -200,7 +201,7 @@ END_TEST
 
 /* ---- a kernel that takes no filter ---- */
 
-static bool refuses;
+static _Atomic bool refuses;
 
 /* Takes the place of libc's. */
 int setsockopt(int fd, int level, int name, const void *value, socklen_t bytes)
@@ -237,7 +238,13 @@ END_TEST
 
 /* ---- a descriptor that UCX closes, and whose number the application gets ---- */
 
-static int taken = -1, takes; /* the number, and what the application has there; -1: nothing happens */
+static _Atomic int taken = -1, takes; /* the number, and what the application has there; -1: nothing happens */
+
+/* dup2; ThreadSanitizer would see a race with UCX's thread, which has opened the number. */
+static int renumber(int from, int to)
+{
+    return (int)syscall(SYS_dup3, from, to, O_CLOEXEC);
+}
 
 /* Takes the place of libc's. The number changes hands when its address has been looked at. */
 int getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
@@ -249,7 +256,7 @@ int getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
     if (taken >= 0 && !result && !getpeername(fd, (struct sockaddr *)&own, &own_bytes) &&
         !getpeername(taken, (struct sockaddr *)&other, &other_bytes) && own_bytes == other_bytes &&
         !memcmp(&own, &other, own_bytes)) {
-        ck_assert_int_eq(dup2(takes, taken), taken);
+        ck_assert_int_eq(renumber(takes, taken), taken);
         taken = -1;
     }
     return result;
@@ -286,13 +293,13 @@ START_TEST(a_number_changes_hands)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
     takes = pair[0];
     number = accepted_from(fd);
-    accepted = dup(number);
+    accepted = fcntl(number, F_DUPFD_CLOEXEC, 0);
     taken = number;
     dma_ucx_shut_accepted(&net->ucx);
     ck_assert_int_eq(taken, -1);
     ck_assert_int_eq(send(pair[1], "", 1, MSG_NOSIGNAL), 1); /* the application's is open */
     ck_assert_int_eq(poll(&wait, 1, 10000), 1);              /* the stranger's is shut */
-    ck_assert_int_eq(dup2(accepted, number), number);        /* UCX has not really closed it */
+    ck_assert_int_eq(renumber(accepted, number), number);    /* UCX has not really closed it */
     dma_ucx_destroy(net);
     close(accepted);
     close(fd);
