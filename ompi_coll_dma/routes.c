@@ -3,7 +3,7 @@
 #include "device/device.h"
 
 const dma_route_t *const dma_routes[] = {
-    &dma_route_device, /* its devices and writers go before the network and its relays */
-    &dma_route_cluster,
+    &dma_route_cluster, /* its network goes before leases of device and pinned memory, into which requests may receive */
+    &dma_route_device,
     NULL,
 };

@@ -64,13 +64,13 @@ static dma_status_t acquire_relay(dma_comm_t *comm, dma_task_t *task)
 {
     dma_cluster_t *c = comm->cluster;
     struct dma_device_call *d = task->device;
-    dma_status_t status = dma_relay_acquire(comm->proc, d->rt, d->device, largest_piece(c), &c->call.relay);
+    dma_status_t status = dma_relay_acquire(&c->call.own_relay, comm->proc, d->rt, d->device, largest_piece(c));
 
     if (status == DMA_OK) {
+        c->call.relay = &c->call.own_relay;
         d->phase = DEVICE_RUN;
         return DMA_OK;
     }
-    c->call.relay = NULL;
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "no relay",
                     "there is no pinned memory for device memory of %s (%s): its calls are staged as a whole",
                     comm->text, status == DMA_ERR_NOMEM ? "no memory" : dma_gpu_error());
@@ -460,11 +460,13 @@ void dma_cluster_end_call(dma_cluster_t *c)
 {
     dma_cluster_call_t *call = &c->call;
 
-    if (call->plan && !all_done(call)) {
+    bool failed = call->plan && !all_done(call);
+
+    if (failed) {
         dma_lanes_stop(c);
     }
     if (call->relay) {
-        dma_relay_release(c->proc, call->relay);
+        dma_relay_release(call->relay, failed && c->node_comm && c->node_comm->device ? c->node_comm : NULL);
     }
     free(call->temp);
     dma_cluster_drop_plan(call);

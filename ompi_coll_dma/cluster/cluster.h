@@ -68,6 +68,7 @@
 #ifndef DMA_CLUSTER_H
 #define DMA_CLUSTER_H
 
+#include "cluster/relay.h"
 #include "core/comm.h"
 #include "core/setup/bootstrap.h"
 #include "dma/net.h"
@@ -196,8 +197,9 @@ typedef struct dma_cluster_call {
     /* The memory, by dma_cluster_base_t. */
     char *base[3];
     bool on_device[3];
-    char *temp;              /* base[DMA_CLUSTER_TEMP] if the call has to free it */
-    struct dma_relay *relay; /* NULL: no buffer is in device memory */
+    char *temp;         /* base[DMA_CLUSTER_TEMP] if the call has to free it */
+    dma_relay_t *relay; /* NULL: no buffer is in device memory; else the next */
+    dma_relay_t own_relay;
 
     /* Progress. */
     bool connected;                                /* to all peers of the plan */

@@ -11,41 +11,43 @@
  * while the network sends or receives one. The slots of a direction are used in turn. A slot holds the largest piece of
  * the call, so small calls take little memory, and their number is bounded, so the largest call takes 8 MiB.
  *
- * A relay serves one call at a time. It is created when a call needs one and none that is large enough is free, and then
- * kept, so repeated calls allocate nothing. If the budget of pinned memory has no room for another one, those that are free
- * are destroyed first. Each call has a
- * relay of its own: calls that shared slots could wait for each other in a circle over several ranks.
+ * Each call has a relay of its own: calls that shared slots could wait for each other in a circle over several ranks. Its
+ * memory is a lease (device/lease.h), so repeated calls allocate nothing.
  *
  * The relay also has the scratch of a call (DMA_CLUSTER_TEMP): the pad if it is small, because messages from the pad
- * need no slot; otherwise device memory, so that node-local collectives copy it from GPU to GPU. It is kept for the next
- * call unless the budget of device memory is used up.
+ * need no slot; otherwise device memory, so that node-local collectives copy it from GPU to GPU. If the call fails, engines of the
+ * node may still write there.
  *
  * Copies are asynchronous copies of the runtime between pinned and device memory, which the copy engines carry out. A
- * copy that fails, or makes no progress for `coll_dma_timeout` seconds, fails the call. A relay whose copies have not
- * completed some time after its call has failed is never used again.
+ * copy that fails, or makes no progress for `coll_dma_timeout` seconds, fails the call.
  */
 #ifndef DMA_CLUSTER_RELAY_H
 #define DMA_CLUSTER_RELAY_H
 
-#include "core/comm.h"
-#include "gpu/runtime.h"
+#include "device/lease.h"
 
 #define DMA_RELAY_BYTES (UINT64_C(4) << 20) /* of all slots of one direction */
 #define DMA_RELAY_SLOTS 16                  /* the maximum, of one direction */
 #define DMA_RELAY_PAD   (UINT64_C(64) << 10)
 
-typedef struct dma_relay dma_relay_t;
-
 typedef enum dma_relay_way { DMA_RELAY_OUT, DMA_RELAY_IN, DMA_RELAY_LOCAL, DMA_RELAY_DIRS } dma_relay_dir_t;
 
-/* Gets a free relay with slots of at least `piece` bytes, or creates one. `piece` is at most a quarter of
- * DMA_RELAY_BYTES. After an error the call is staged as a whole. */
-dma_status_t dma_relay_acquire(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, uint64_t piece,
-                               dma_relay_t **relay);
-/* Waits for the copies of the relay and makes it free. */
-void dma_relay_release(dma_proc_t *proc, dma_relay_t *relay);
-/* Destroys all relays of the process. None is in use. */
-void dma_relays_destroy(dma_proc_t *proc);
+typedef struct dma_relay {
+    dma_proc_t *proc;
+    dma_lease_t *pinned;
+    dma_lease_t *scratch; /* NULL: none */
+    uint64_t piece;
+    unsigned slots;
+    double moved[DMA_RELAY_DIRS]; /* when a copy was last started, or found complete */
+} dma_relay_t;
+
+/* Takes memory for slots of at least `piece` bytes, which is at most a quarter of DMA_RELAY_BYTES. After an error the call is staged as a
+ * whole. */
+dma_status_t dma_relay_acquire(dma_relay_t *relay, dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device,
+                               uint64_t piece);
+/* Waits for the copies of the relay, and gives its memory back. `engines`: the call has failed, and engines of this communicator may
+ * still write to the scratch; NULL: none does. */
+void dma_relay_release(dma_relay_t *relay, const dma_comm_t *engines);
 
 /* The number of slots of one direction, at least 4. */
 unsigned dma_relay_slots(const dma_relay_t *relay);

@@ -210,7 +210,6 @@ static void cluster_proc_destroy(dma_proc_t *proc)
     if (proc->net) {
         proc->net_ops->close(proc->net);
     }
-    dma_relays_destroy(proc); /* after the network, whose requests may have used slots */
 }
 
 /* Polling a call runs the network's progress, which is a system call if the network is TCP. The progress engine can

@@ -94,17 +94,15 @@ struct dma_proc {
     /* State of the device route (device/device.h). */
     const struct dma_gpu_runtime *runtime;
     const struct dma_gpu_engine *const *engines;
-    pthread_mutex_t device_lock; /* guards ipc, devices, relays, writers, leases and slots */
+    pthread_mutex_t device_lock; /* guards ipc, devices and leases */
     pthread_mutex_t submitter_lock;
     struct dma_submitter *submitter;
     _Atomic int armed; /* persistent calls whose programs the engines have beforehand */
     struct dma_ipc *ipc;
     struct dma_device *devices;
     pthread_cond_t device_opened; /* with device_lock: the engine of one of them has been chosen */
-    struct dma_writer *writers;
-    struct dma_lease *leases; /* device/lease.h */
-    uint64_t lease_uses;      /* so far: orders them */
-    struct dma_slots *slots;  /* device/slots.h */
+    struct dma_lease *leases;     /* device/lease.h */
+    uint64_t lease_uses;          /* so far: orders them */
     dma_budget_t budget;
 
     /* State of the cluster route (cluster/cluster.h). */
@@ -112,7 +110,6 @@ struct dma_proc {
     pthread_mutex_t net_lock;          /* held while the network is opened, and for nothing else */
     void *net;                         /* opened when it is first needed */
     bool net_tried;
-    struct dma_relay *relays;
     _Atomic uint32_t next_id; /* for communicators over several nodes whose rank 0 is here */
 };
 

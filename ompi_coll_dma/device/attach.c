@@ -79,7 +79,6 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     dma_device_in_stream_destroy(comm); /* it reads the plan of failed starts */
     dma_device_parts_end(comm, comm->window.permanent || comm->state == DMA_COMM_POISONED);
     dma_lease_leave(comm, comm->window.permanent);
-    dma_slots_leave(comm);
     /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */
     for (int r = 0; r < comm->nranks && !comm->window.permanent; r++) {
         dma_device_close_all(comm, r);
@@ -87,8 +86,6 @@ void dma_device_comm_destroy(dma_comm_t *comm)
     dma_plan_cache_free(&dc->plans);
     if (dc->device) {
         dma_device_put(comm->proc, dc->rt, dc->device);
-    } else {
-        dma_slots_trim_host(comm->proc);
     }
     free(dc);
     comm->device = NULL;

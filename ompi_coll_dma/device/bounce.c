@@ -111,20 +111,20 @@ static dma_status_t write_blocks(const dma_bounce_t *b, dma_writer_t *writer, in
 dma_status_t dma_bounce_out(dma_bounce_t *b)
 {
     dma_comm_t *comm = b->comm;
-    dma_writer_t *writer;
+    dma_writer_t writer;
     dma_status_t status;
 
     if (!b->recv.copy) {
         return DMA_OK;
     }
-    if ((status = dma_writer_begin(comm->proc, b->rt, b->recv.device, &writer)) != DMA_OK) {
+    if ((status = dma_writer_begin(&writer, comm->proc, b->rt, b->recv.device)) != DMA_OK) {
         return status;
     }
-    status = write_blocks(b, writer, 0, b->own_kept ? comm->rank : comm->nranks);
+    status = write_blocks(b, &writer, 0, b->own_kept ? comm->rank : comm->nranks);
     if (status == DMA_OK && b->own_kept) {
-        status = write_blocks(b, writer, comm->rank + 1, comm->nranks);
+        status = write_blocks(b, &writer, comm->rank + 1, comm->nranks);
     }
-    return dma_writer_end(comm->proc, writer, status);
+    return dma_writer_end(&writer, status);
 }
 
 /* The address in the mirror that corresponds to `user`. */

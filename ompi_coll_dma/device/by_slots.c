@@ -111,6 +111,27 @@ static dma_status_t compare_blocks(const dma_comm_t *comm, dma_task_t *task)
     return DMA_OK;
 }
 
+/* NULL: there are none of at least `least` bytes. */
+static dma_lease_t *take_slots(const dma_comm_t *comm, const struct dma_device_call *d, uint64_t least)
+{
+    dma_lease_want_t want = {.kind = DMA_LEASE_SHARED,
+                             .rt = d->rt,
+                             .device = d->device,
+                             .arena = comm->window.arena,
+                             .bytes = DMA_SLOTS_MOST,
+                             .least = least,
+                             .streams = d->rt ? DMA_SLOTS_STREAMS : 0,
+                             .events = d->rt ? DMA_SLOTS_STREAMS * DMA_SLOTS : 0,
+                             .exact = true};
+    dma_lease_t *slots;
+
+    if (least > want.bytes || dma_lease_take(comm->proc, &want, &slots) != DMA_OK) {
+        return NULL;
+    }
+    slots->copies = slots->rt != NULL;
+    return slots;
+}
+
 /* Gets slots, which this rank's device can use, and publishes where they are. */
 static bool get_slots(dma_comm_t *comm, const dma_task_t *task)
 {
@@ -124,8 +145,7 @@ static bool get_slots(dma_comm_t *comm, const dma_task_t *task)
     if (!dma_slots_can_copy(task)) {
         return false;
     }
-    p->memory = dma_slots_get(comm, d->rt, d->device, PIECE_LEAST * DMA_SLOTS * dma_slot_blocks(comm, task));
-    if (!p->memory) {
+    if (!(p->memory = take_slots(comm, d, PIECE_LEAST * DMA_SLOTS * dma_slot_blocks(comm, task)))) {
         return false;
     }
     if (d->rt && dma_slots_view(comm, d->device, comm->rank, p->memory->memory, p->memory->bytes, whole,
@@ -215,21 +235,26 @@ static bool voted(const dma_comm_t *comm, uint64_t piece)
            dma_device_votes_reached(comm, DEVICE_BALLOT_SLOTS, p->first + 2 + (uint32_t)piece, &all);
 }
 
-/* The copies of a piece on a stream have been started. Copies by the processor have ended, too. */
-static dma_status_t mark(const dma_slots_t *s, int stream, uint64_t piece)
+static dma_gpu_event_t *event_of(const dma_lease_t *s, int stream, uint64_t piece)
 {
-    return s->rt ? s->rt->event_record(s->event[stream][piece % DMA_SLOTS], s->stream[stream]) : DMA_OK;
+    return s->event[stream * DMA_SLOTS + (int)(piece % DMA_SLOTS)];
+}
+
+/* The copies of a piece on a stream have been started. Copies by the processor have ended, too. */
+static dma_status_t mark(const dma_lease_t *s, int stream, uint64_t piece)
+{
+    return s->rt ? s->rt->event_record(event_of(s, stream, piece), s->stream[stream]) : DMA_OK;
 }
 
 /* Counts the pieces whose copies on a stream have ended; `most` have been started. */
-static dma_status_t count_ended(const dma_slots_t *s, int stream, uint64_t *ended, uint64_t most)
+static dma_status_t count_ended(const dma_lease_t *s, int stream, uint64_t *ended, uint64_t most)
 {
     dma_status_t status = DMA_OK;
 
     if (!s->rt) {
         *ended = most;
     }
-    while (*ended < most && (status = s->rt->event_query(s->event[stream][*ended % DMA_SLOTS])) == DMA_OK) {
+    while (*ended < most && (status = s->rt->event_query(event_of(s, stream, *ended))) == DMA_OK) {
         ++*ended;
     }
     return status == DMA_AGAIN ? DMA_OK : status;
@@ -239,7 +264,7 @@ static dma_status_t count_ended(const dma_slots_t *s, int stream, uint64_t *ende
 static dma_status_t advance_fills(dma_comm_t *comm, const dma_task_t *task)
 {
     dma_device_by_slots_t *p = &comm->device->by_slots;
-    const dma_slots_t *s = p->memory;
+    const dma_lease_t *s = p->memory;
     dma_status_t status = DMA_OK;
 
     while (status == DMA_OK && p->started < p->count &&
@@ -257,7 +282,7 @@ static dma_status_t advance_fills(dma_comm_t *comm, const dma_task_t *task)
 static dma_status_t advance_reads(const dma_comm_t *comm, const dma_task_t *task)
 {
     dma_device_by_slots_t *p = &comm->device->by_slots;
-    const dma_slots_t *s = p->memory;
+    const dma_lease_t *s = p->memory;
     dma_status_t status = DMA_OK;
 
     while (status == DMA_OK && p->taken < p->count && voted(comm, p->taken)) {
@@ -374,11 +399,10 @@ void dma_device_end_slots(dma_comm_t *comm)
 {
     dma_device_by_slots_t *p = &comm->device->by_slots;
 
-    if (p->memory) {
-        dma_slots_put(comm->proc, p->memory); /* waits for copies that use the room */
-        p->memory = NULL;
-    }
-    dma_slots_put_room(comm);
+    bool ended = !p->memory || dma_lease_give_back(comm->proc, p->memory);
+
+    p->memory = NULL;
+    dma_slots_put_room(comm, ended);
 }
 
 uint64_t dma_device_slots_position(const struct dma_device_comm *dc)

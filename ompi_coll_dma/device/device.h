@@ -255,7 +255,7 @@ typedef enum dma_device_ballot {
 
 /* A call by slots: by_slots.c. */
 typedef struct dma_device_by_slots {
-    dma_slots_t *memory;     /* NULL: the present call does not go by slots */
+    dma_lease_t *memory;     /* NULL: the present call does not go by slots */
     int step;                /* what it waits for */
     uint32_t first;          /* number of the first agreement; the second and those about pieces follow */
     uint64_t largest;        /* bytes of the largest block of all */

@@ -163,6 +163,6 @@ dma_status_t dma_gather_pack(dma_gather_t *g, const dma_comm_t *comm, const dma_
 
 void dma_gather_end(dma_gather_t *g, dma_proc_t *proc)
 {
-    dma_lease_give_back(proc, g->pin); /* waits for copies that are under way */
+    (void)dma_lease_give_back(proc, g->pin); /* waits for copies that are under way */
     g->pin = NULL;
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "device/slots.h"
 #include "dma/clock.h"
 #include "node/pause.h"
 
@@ -39,12 +38,11 @@ static dma_status_t make_objects(dma_lease_t *l, unsigned streams, unsigned even
 /* In scope. */
 static dma_status_t acquire(dma_lease_t *l)
 {
-    dma_status_t status;
+    dma_status_t status = DMA_OK;
 
     if (l->kind == DMA_LEASE_PINNED) {
-        return l->rt->host_register(l->memory, l->bytes, &l->addr);
-    }
-    if ((status = l->rt->alloc(l->bytes, &l->addr)) == DMA_OK) {
+        status = l->rt->host_register(l->memory, l->bytes, &l->addr);
+    } else if (l->kind == DMA_LEASE_DEVICE && (status = l->rt->alloc(l->bytes, &l->addr)) == DMA_OK) {
         dma_gpu_classify(l->rt, l->addr, l->bytes, &l->about);
     }
     return status;
@@ -72,11 +70,11 @@ static bool release(dma_lease_t *l)
 static dma_status_t make_in_runtime(dma_lease_t *l, const dma_lease_want_t *w, bool *kept)
 {
     dma_gpu_scope_t scope;
-    dma_status_t status = l->rt->enter(l->device, &scope);
+    dma_status_t status;
 
     *kept = false;
-    if (status != DMA_OK) {
-        return status;
+    if (!l->rt || (status = l->rt->enter(l->device, &scope)) != DMA_OK) {
+        return l->rt ? status : DMA_OK;
     }
     if ((status = acquire(l)) == DMA_OK && (status = make_objects(l, w->streams, w->events)) != DMA_OK) {
         *kept = !release(l);
@@ -85,19 +83,38 @@ static dma_status_t make_in_runtime(dma_lease_t *l, const dma_lease_want_t *w, b
     return status;
 }
 
-static dma_status_t map_memory(dma_lease_t *l)
+/* Peers that read a block of the arena are not counted: a call ends when they have read it. */
+static void map_block(dma_proc_t *proc, dma_lease_t *l)
 {
-    if (l->kind == DMA_LEASE_PINNED) {
-        l->memory = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        return l->memory == MAP_FAILED ? DMA_ERR_NOMEM : DMA_OK;
+    const size_t head = sizeof(dma_block_head_t);
+
+    pthread_mutex_lock(&proc->lock);
+    l->block = dma_arena_alloc(l->arena, head + PAGE + l->bytes, head, 0);
+    pthread_mutex_unlock(&proc->lock);
+    if (l->block) {
+        l->memory = (char *)(uintptr_t)(((uintptr_t)l->block + head + PAGE - 1) / PAGE * PAGE);
     }
-    return DMA_OK;
 }
 
-static void unmap_memory(const dma_lease_t *l)
+static dma_status_t map_memory(dma_proc_t *proc, dma_lease_t *l)
+{
+    if (l->kind == DMA_LEASE_SHARED) {
+        map_block(proc, l);
+    } else if (l->kind == DMA_LEASE_PINNED) {
+        l->memory = mmap(NULL, l->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        l->memory = l->memory == MAP_FAILED ? NULL : l->memory;
+    }
+    return l->memory || l->kind == DMA_LEASE_DEVICE ? DMA_OK : DMA_ERR_NOMEM;
+}
+
+static void unmap_memory(dma_proc_t *proc, const dma_lease_t *l)
 {
     if (l->kind == DMA_LEASE_PINNED) {
         munmap(l->memory, l->bytes);
+    } else if (l->block) {
+        pthread_mutex_lock(&proc->lock);
+        dma_arena_retire(l->arena, l->block);
+        pthread_mutex_unlock(&proc->lock);
     }
 }
 
@@ -110,14 +127,22 @@ static dma_status_t make(dma_proc_t *proc, const dma_lease_want_t *w, uint64_t b
     if (!l) {
         return DMA_ERR_NOMEM;
     }
-    *l = (dma_lease_t){
-        .kind = w->kind, .rt = w->rt, .device = w->device, .resets = dma_gpu_resets(w->rt, w->device), .bytes = bytes};
+    *l = (dma_lease_t){.kind = w->kind,
+                       .rt = w->rt,
+                       .device = w->device,
+                       .arena = w->arena,
+                       .resets = w->rt ? dma_gpu_resets(w->rt, w->device) : 0,
+                       .bytes = bytes};
     if (!dma_budget_take(&proc->budget, budget_of(l->kind), bytes)) {
-        free(l);
-        return DMA_ERR_NOMEM;
+        if (!w->must) {
+            free(l);
+            return DMA_ERR_NOMEM;
+        }
+        dma_budget_force(&proc->budget, budget_of(l->kind), bytes);
+        l->beyond = true;
     }
-    if ((status = map_memory(l)) == DMA_OK && (status = make_in_runtime(l, w, &kept)) != DMA_OK && !kept) {
-        unmap_memory(l);
+    if ((status = map_memory(proc, l)) == DMA_OK && (status = make_in_runtime(l, w, &kept)) != DMA_OK && !kept) {
+        unmap_memory(proc, l);
     }
     if (status != DMA_OK) {
         dma_budget_give(&proc->budget, budget_of(l->kind), bytes);
@@ -136,7 +161,7 @@ static bool destroy(dma_proc_t *proc, dma_lease_t *l)
     dma_gpu_scope_t scope;
     bool released = true;
 
-    if (l->rt->enter_to_release(l->device, &scope) == DMA_OK) {
+    if (l->rt && l->rt->enter_to_release(l->device, &scope) == DMA_OK) {
         released = release(l);
         l->rt->leave(&scope);
     }
@@ -147,7 +172,7 @@ static bool destroy(dma_proc_t *proc, dma_lease_t *l)
         link = &(*link)->next;
     }
     *link = l->next;
-    unmap_memory(l);
+    unmap_memory(proc, l);
     dma_budget_give(&proc->budget, budget_of(l->kind), l->bytes);
     free(l);
     return true;
@@ -158,6 +183,25 @@ static bool destroy(dma_proc_t *proc, dma_lease_t *l)
 static bool is_idle_of(const dma_lease_t *l, const dma_gpu_runtime_t *rt, int device)
 {
     return l->state == DMA_LEASE_IDLE && l->rt == rt && l->device == device;
+}
+
+/* Is it idle, and of the kind that is wanted? */
+static bool serves(const dma_lease_t *l, const dma_lease_want_t *w)
+{
+    return is_idle_of(l, w->rt, w->device) && l->kind == w->kind && l->arena == w->arena;
+}
+
+/* The smallest idle memory of at least `bytes` bytes, else NULL. */
+static dma_lease_t *find(const dma_proc_t *proc, const dma_lease_want_t *w, uint64_t bytes)
+{
+    dma_lease_t *best = NULL;
+
+    for (dma_lease_t *l = proc->leases; l; l = l->next) {
+        if (serves(l, w) && l->bytes >= bytes && (!best || l->bytes < best->bytes)) {
+            best = l;
+        }
+    }
+    return best;
 }
 
 void dma_lease_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
@@ -173,55 +217,42 @@ void dma_lease_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
 /* A reset of the device has destroyed what is idle. */
 static void drop_destroyed(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
 {
-    unsigned resets = dma_gpu_resets(rt, device);
-
     for (dma_lease_t *l = proc->leases, *next; l; l = next) {
         next = l->next;
-        if (is_idle_of(l, rt, device) && l->resets != resets) {
+        if (is_idle_of(l, rt, device) && rt && l->resets != dma_gpu_resets(rt, device)) {
             (void)destroy(proc, l);
         }
     }
 }
 
-void dma_lease_make_room(dma_proc_t *proc, dma_lease_kind_t kind, uint64_t bytes)
+/* The idle memory of a bound that has not been used for longest, else NULL. */
+static dma_lease_t *find_oldest(const dma_proc_t *proc, dma_budget_kind_t kind)
 {
-    dma_lease_t *oldest;
-
-    do {
-        oldest = NULL;
-        for (dma_lease_t *l = proc->leases; l; l = l->next) {
-            if (l->state == DMA_LEASE_IDLE && budget_of(l->kind) == budget_of(kind) &&
-                (!oldest || l->used < oldest->used)) {
-                oldest = l;
-            }
-        }
-    } while (dma_budget_left(&proc->budget, budget_of(kind)) < bytes && oldest && destroy(proc, oldest));
-}
-
-/* For new memory of so many bytes. What is idle of the same kind and device is smaller. */
-static void make_room_for(dma_proc_t *proc, const dma_lease_want_t *w, uint64_t bytes)
-{
-    for (dma_lease_t *l = proc->leases, *next; l; l = next) {
-        next = l->next;
-        if (is_idle_of(l, w->rt, w->device) && l->kind == w->kind) {
-            (void)destroy(proc, l);
-        }
-    }
-    dma_lease_make_room(proc, w->kind, bytes);
-}
-
-/* The smallest idle memory of at least `bytes` bytes, else NULL. */
-static dma_lease_t *find(const dma_proc_t *proc, const dma_lease_want_t *w, uint64_t bytes)
-{
-    dma_lease_t *best = NULL;
+    dma_lease_t *oldest = NULL;
 
     for (dma_lease_t *l = proc->leases; l; l = l->next) {
-        if (is_idle_of(l, w->rt, w->device) && l->kind == w->kind && l->bytes >= bytes &&
-            (!best || l->bytes < best->bytes)) {
-            best = l;
+        if (l->state == DMA_LEASE_IDLE && budget_of(l->kind) == kind && (!oldest || l->used < oldest->used)) {
+            oldest = l;
         }
     }
-    return best;
+    return oldest;
+}
+
+/* For new memory of so many bytes. What is idle and would serve is smaller. */
+static void make_room_for(dma_proc_t *proc, const dma_lease_want_t *w, uint64_t bytes)
+{
+    dma_budget_kind_t kind = budget_of(w->kind);
+    dma_lease_t *oldest;
+
+    for (dma_lease_t *l = proc->leases, *next; l; l = next) {
+        next = l->next;
+        if (serves(l, w)) {
+            (void)destroy(proc, l);
+        }
+    }
+    while (dma_budget_left(&proc->budget, kind) < bytes && (oldest = find_oldest(proc, kind)) &&
+           destroy(proc, oldest)) {
+    }
 }
 
 /* ---- choosing ---- */
@@ -247,11 +278,11 @@ static uint64_t share_of(const dma_lease_want_t *w, uint64_t most)
 {
     uint64_t bytes = w->bytes;
 
-    while (bytes > most && bytes > w->least) {
+    while (!w->must && bytes > most && bytes > w->least) {
         bytes = w->kind == DMA_LEASE_DEVICE ? most / 2 : bytes / 2 / PAGE * PAGE;
         bytes = bytes > w->least ? bytes : w->least;
     }
-    return bytes <= most ? bytes : 0;
+    return bytes <= most || w->must ? bytes : 0;
 }
 
 /* Of new memory for `bytes` bytes out of `most`. */
@@ -259,7 +290,7 @@ static uint64_t new_size(const dma_lease_want_t *w, uint64_t bytes, uint64_t mos
 {
     uint64_t grown = w->exact || bytes < w->bytes || bytes > most / 2 ? bytes : bytes + bytes / 2, pages;
 
-    if (w->kind == DMA_LEASE_PINNED) {
+    if (w->kind != DMA_LEASE_DEVICE) {
         return grown / PAGE * PAGE;
     }
     pages = round_up(grown, DEVICE_PAGE);
@@ -272,11 +303,9 @@ static dma_status_t find_or_make(dma_proc_t *proc, const dma_lease_want_t *w, dm
     dma_status_t status;
 
     drop_destroyed(proc, w->rt, w->device);
-    if ((*result = find(proc, w, w->bytes))) {
+    /* Less shared memory is nearly as good, and the arena may have no room for more. */
+    if ((*result = find(proc, w, w->kind == DMA_LEASE_SHARED ? w->least : w->bytes))) {
         return DMA_OK;
-    }
-    if (w->kind == DMA_LEASE_PINNED && w->bytes > allowance(proc, w->kind)) {
-        dma_slots_make_room(proc, w->bytes);
     }
     most = allowance(proc, w->kind);
     bytes = share_of(w, most);
@@ -320,7 +349,7 @@ dma_status_t dma_lease_take(dma_proc_t *proc, const dma_lease_want_t *want, dma_
     dma_status_t status;
 
     w.least = w.least < w.bytes ? w.least : w.bytes;
-    if (w.kind == DMA_LEASE_PINNED) {
+    if (w.kind != DMA_LEASE_DEVICE) {
         if (w.bytes > UINT64_MAX - PAGE) {
             return DMA_ERR_NOMEM;
         }
@@ -338,13 +367,13 @@ dma_status_t dma_lease_take(dma_proc_t *proc, const dma_lease_want_t *want, dma_
     return status;
 }
 
-/* DMA_AGAIN: a copy is under way. An error: a stream does not tell. */
+/* DMA_AGAIN: a copy is under way. An error: nothing tells. */
 static dma_status_t query_streams(const dma_lease_t *l)
 {
     dma_gpu_scope_t scope;
-    dma_status_t all = DMA_OK;
+    dma_status_t all = l->streams ? DMA_OK : DMA_ERR_ENGINE;
 
-    if (l->rt->enter_to_release(l->device, &scope) != DMA_OK) {
+    if (!l->rt || l->rt->enter_to_release(l->device, &scope) != DMA_OK) {
         return DMA_OK;
     }
     for (unsigned i = 0; i < l->streams; i++) {
@@ -369,22 +398,41 @@ static void wait_for_copies(const dma_proc_t *proc, dma_lease_t *l)
     l->copies = status != DMA_OK;
 }
 
-static void end_call(dma_proc_t *proc, dma_lease_t *l, dma_lease_state_t state)
+static bool end_call(dma_proc_t *proc, dma_lease_t *l, dma_lease_state_t state)
 {
+    bool ended;
+
     wait_for_copies(proc, l);
+    ended = !l->copies;
     pthread_mutex_lock(&proc->device_lock);
-    l->state = state == DMA_LEASE_IDLE && l->copies ? DMA_LEASE_LATE : state;
+    l->state = state == DMA_LEASE_IDLE && !ended ? DMA_LEASE_LATE : state;
+    if (l->state == DMA_LEASE_IDLE && l->beyond) {
+        (void)destroy(proc, l);
+    }
     pthread_mutex_unlock(&proc->device_lock);
+    return ended;
 }
 
-void dma_lease_give_back(dma_proc_t *proc, dma_lease_t *l)
+bool dma_lease_give_back(dma_proc_t *proc, dma_lease_t *l)
 {
-    end_call(proc, l, DMA_LEASE_IDLE);
+    return end_call(proc, l, DMA_LEASE_IDLE);
 }
 
 void dma_lease_lose(dma_proc_t *proc, dma_lease_t *l)
 {
-    end_call(proc, l, DMA_LEASE_LOST);
+    (void)end_call(proc, l, DMA_LEASE_LOST);
+}
+
+/* What a communicator has lost. */
+static void end_loss(dma_proc_t *proc, dma_lease_t *l, bool permanent)
+{
+    l->comm = NULL;
+    if (!permanent) {
+        l->state = DMA_LEASE_LATE;
+        if (!l->copies) {
+            (void)destroy(proc, l);
+        }
+    }
 }
 
 void dma_lease_leave(const dma_comm_t *comm, bool permanent)
@@ -394,28 +442,38 @@ void dma_lease_leave(const dma_comm_t *comm, bool permanent)
     pthread_mutex_lock(&proc->device_lock);
     for (dma_lease_t *l = proc->leases, *next; l; l = next) {
         next = l->next;
-        if (l->state != DMA_LEASE_LOST || l->comm != comm) {
-            continue;
-        }
-        l->comm = NULL;
-        if (!permanent) {
-            l->state = DMA_LEASE_LATE;
-            if (!l->copies) {
-                (void)destroy(proc, l);
-            }
+        if (l->state == DMA_LEASE_LOST && l->comm == comm) {
+            end_loss(proc, l, permanent);
+        } else if (l->state == DMA_LEASE_IDLE && l->kind == DMA_LEASE_SHARED &&
+                   (!l->rt || l->arena == comm->file_arena)) {
+            (void)destroy(proc, l);
+        } else if (l->state == DMA_LEASE_LATE && l->kind == DMA_LEASE_SHARED && l->arena == comm->file_arena) {
+            dma_arena_keep_mapped(l->arena); /* a copy may still access the block, which goes with the arena */
+            l->block = NULL;
         }
     }
     pthread_mutex_unlock(&proc->device_lock);
 }
 
+/* At the end of the process: may it be freed? */
+static bool is_free(const dma_lease_t *l)
+{
+    return l->state == DMA_LEASE_IDLE || (l->state == DMA_LEASE_LATE && l->streams && query_streams(l) != DMA_AGAIN);
+}
+
 void dma_leases_destroy(dma_proc_t *proc)
 {
-    for (dma_lease_t *l = proc->leases, *next; l; l = next) {
+    dma_lease_t *next;
+
+    for (dma_lease_t *l = proc->leases; l; l = next) {
         next = l->next;
-        if (!(l->state == DMA_LEASE_IDLE || (l->state == DMA_LEASE_LATE && query_streams(l) != DMA_AGAIN)) ||
-            !destroy(proc, l)) {
-            free(l);
+        if (is_free(l)) {
+            (void)destroy(proc, l);
         }
+    }
+    for (dma_lease_t *l = proc->leases; l; l = next) {
+        next = l->next;
+        free(l); /* its memory is left */
     }
     proc->leases = NULL;
 }

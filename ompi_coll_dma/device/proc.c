@@ -149,7 +149,6 @@ void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t 
     pthread_mutex_lock(&proc->device_lock);
     if (!--d->uses) {
         dma_lease_trim(proc, rt, d->ordinal);
-        dma_slots_trim(proc, rt, d->ordinal);
     }
     close_lost(proc, rt);
     pthread_mutex_unlock(&proc->device_lock);

@@ -89,7 +89,7 @@ static dma_status_t copy_by_slots(dma_proc_t *proc, const dma_gpu_runtime_t *rt,
         status = (reads ? dma_pin_read : dma_pin_write)(pin, to, from, bytes);
         rt->leave(&scope);
     }
-    dma_lease_give_back(proc, pin);
+    (void)dma_lease_give_back(proc, pin);
     return status;
 }
 
@@ -140,7 +140,7 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
         status = comm->host->pack(bounce + (at - span.first), count, side->type, to, count * side->size);
     }
     if (pin) {
-        dma_lease_give_back(comm->proc, pin);
+        (void)dma_lease_give_back(comm->proc, pin);
     } else {
         free(bounce);
     }
@@ -149,16 +149,16 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
 
 dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *from)
 {
-    dma_writer_t *writer;
+    dma_writer_t writer;
     dma_status_t status;
 
     if (side->dense) {
         return dma_device_write(comm->proc, side->runtime, side->device, at, from, count * side->size);
     }
-    status = dma_writer_begin(comm->proc, side->runtime, side->device, &writer);
+    status = dma_writer_begin(&writer, comm->proc, side->runtime, side->device);
     if (status == DMA_OK) {
-        status = dma_writer_put_elements(writer, comm->host, side, at, count, from, true);
-        status = dma_writer_end(comm->proc, writer, status);
+        status = dma_writer_put_elements(&writer, comm->host, side, at, count, from, true);
+        status = dma_writer_end(&writer, status);
     }
     return status;
 }

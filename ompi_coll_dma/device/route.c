@@ -2,7 +2,6 @@
 #include "device/device.h"
 #include "device/in_stream.h"
 #include "device/join.h"
-#include "device/write.h"
 
 static void end_threads(dma_proc_t *proc)
 {
@@ -15,10 +14,8 @@ static void end_threads(dma_proc_t *proc)
 static void destroy_devices(dma_proc_t *proc)
 {
     dma_submitter_destroy(proc);
-    dma_leases_destroy(proc);
-    dma_slots_destroy(proc);
     dma_devices_destroy(proc);
-    dma_writers_destroy(proc);
+    dma_leases_destroy(proc);
 }
 
 static void stop_engine(dma_comm_t *comm, dma_status_t status)

@@ -370,7 +370,7 @@ void dma_device_put_scratch(dma_proc_t *proc, struct dma_device_call *d, bool fa
             d->memory->copies = true;
             dma_lease_lose(proc, d->memory);
         } else {
-            dma_lease_give_back(proc, d->memory);
+            (void)dma_lease_give_back(proc, d->memory);
         }
         d->memory = NULL;
     }

@@ -82,7 +82,7 @@ uint64_t dma_slots_get_room(dma_comm_t *comm, const dma_task_t *task, uint64_t p
     return p->room_bytes < piece ? p->room_bytes : piece;
 }
 
-void dma_slots_put_room(dma_comm_t *comm)
+void dma_slots_put_room(dma_comm_t *comm, bool copies_ended)
 {
     dma_device_by_slots_t *p = &comm->device->by_slots;
 
@@ -91,7 +91,8 @@ void dma_slots_put_room(dma_comm_t *comm)
         p->gathers = false;
     }
     if (p->room) {
-        dma_lease_give_back(comm->proc, p->room);
+        p->room->copies = !copies_ended;
+        (void)dma_lease_give_back(comm->proc, p->room);
         p->room = NULL;
     }
 }
@@ -118,7 +119,7 @@ static char *slot_of(const dma_comm_t *comm, const dma_task_t *task, int owner, 
 /* Contiguous bytes. */
 static dma_status_t copy(const dma_comm_t *comm, int stream, bool on_device, char *to, const char *from, uint64_t bytes)
 {
-    const dma_slots_t *s = comm->device->by_slots.memory;
+    const dma_lease_t *s = comm->device->by_slots.memory;
 
     if (!on_device) {
         memcpy(to, from, bytes);

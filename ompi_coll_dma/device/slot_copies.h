@@ -17,7 +17,7 @@ bool dma_slots_can_copy(const dma_task_t *task);
 bool dma_slots_needs_room(const dma_task_t *task);
 uint64_t dma_slots_get_room(dma_comm_t *comm, const dma_task_t *task, uint64_t piece);
 /* The copies have ended. */
-void dma_slots_put_room(dma_comm_t *comm);
+void dma_slots_put_room(dma_comm_t *comm, bool copies_ended);
 
 /* In scope: start the copies of a piece into the own slot, and out of the slots of all peers; and of the own block, before the
  * first piece is taken. */

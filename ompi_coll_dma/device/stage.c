@@ -54,7 +54,7 @@ static dma_status_t copy_shaped(const dma_task_t *task, char *to, char *block, c
         copy_rects(&dst, &src, bytes);
     }
     if (pin) {
-        dma_lease_give_back(proc, pin);
+        (void)dma_lease_give_back(proc, pin);
     } else {
         free(stretch);
     }
@@ -159,8 +159,8 @@ static dma_status_t write_rows(const dma_task_t *task, const dma_stage_t *stage,
     const struct dma_device_call *d = task->device;
     const dma_side_t *type = d->host.recv_type;
     dma_proc_t *proc = task->comm->proc;
-    dma_writer_t *writer;
-    dma_status_t status = dma_writer_begin(proc, d->rt, d->device, &writer);
+    dma_writer_t writer;
+    dma_status_t status = dma_writer_begin(&writer, proc, d->rt, d->device);
 
     if (status != DMA_OK) {
         return status;
@@ -172,11 +172,11 @@ static dma_status_t write_rows(const dma_task_t *task, const dma_stage_t *stage,
         dma_location_t src = {.addr = (uint64_t)(uintptr_t)from};
 
         if (bytes) {
-            status = type ? dma_writer_put_elements(writer, task->comm->host, type, to, bytes / type->size, from, true)
-                          : dma_writer_put_shape(writer, &dst, &src, bytes);
+            status = type ? dma_writer_put_elements(&writer, task->comm->host, type, to, bytes / type->size, from, true)
+                          : dma_writer_put_shape(&writer, &dst, &src, bytes);
         }
     }
-    return dma_writer_end(proc, writer, status);
+    return dma_writer_end(&writer, status);
 }
 
 static dma_status_t write_plain(const dma_task_t *task, const dma_stage_t *stage, int except)
@@ -246,7 +246,7 @@ void dma_device_put_pins(dma_proc_t *proc, struct dma_device_call *d)
 {
     for (int side = 0; side < 2; side++) {
         if (d->host.pins[side]) {
-            dma_lease_give_back(proc, d->host.pins[side]);
+            (void)dma_lease_give_back(proc, d->host.pins[side]);
             d->host.pins[side] = NULL;
         }
     }

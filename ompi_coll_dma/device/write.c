@@ -24,176 +24,78 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "device/device.h"
 #include "device/write.h"
 
 #define SLOT     ((uint64_t)1 << 20)
 #define LONG_ROW (SLOT / 4)
-#define ALIGN    64  /* alignment of rectangles in the slot */
-#define RECTS    128 /* most rectangles in the slot whose copies have not been started */
+#define ALIGN    64 /* alignment of rectangles in the slot */
 
-/* Used by one call at a time. The process keeps a list of them. */
-struct dma_writer {
-    dma_writer_t *next;
-    const dma_gpu_runtime_t *rt;
-    int device;
-    bool busy; /* guarded by the process's device lock, as is the list */
-    dma_gpu_stream_t *stream;
-    dma_gpu_scope_t scope;
-    char *slot;
-    bool pinned;          /* false: the slot could not be registered; then there is a device slot */
-    uint64_t device_slot; /* 0: no memory for it; then writing many rows is slow */
-    uint64_t used, sent;  /* bytes of the slot with rows in it; bytes whose copies have been started */
-    unsigned rects;
-    dma_rect_t rect[RECTS]; /* copies that have not been started; `src` is an offset in the slot */
-};
-
-/* An idle writer of the device, or NULL; with the device lock, in scope. A reset of the device destroys streams: a writer
- * without a stream stays busy and is never used again. */
-static dma_writer_t *find_idle_writer(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
+/* Takes memory of this kind, with this number of streams; NULL: there is none. */
+static dma_status_t take(dma_writer_t *w, dma_lease_kind_t kind, unsigned streams, bool must, dma_lease_t **lease)
 {
-    for (dma_writer_t *w = proc->writers; w; w = w->next) {
-        if (!w->busy && w->rt == rt && w->device == device) {
-            w->busy = true;
-            if (rt->stream_query(w->stream) == DMA_OK) {
-                return w;
-            }
-        }
-    }
-    return NULL;
-}
+    dma_status_t status = dma_lease_take(w->proc,
+                                         &(dma_lease_want_t){.kind = kind,
+                                                             .rt = w->rt,
+                                                             .device = w->device,
+                                                             .bytes = SLOT,
+                                                             .least = SLOT,
+                                                             .streams = streams,
+                                                             .exact = true,
+                                                             .must = must},
+                                         lease);
 
-/* In scope. */
-static dma_status_t pin_slot(dma_writer_t *w, const dma_gpu_runtime_t *rt, dma_budget_t *budget)
-{
-    dma_status_t status = DMA_ERR_NOMEM;
-    uint64_t at;
-
-    if (dma_budget_take(budget, DMA_BUDGET_PINNED, SLOT) &&
-        (status = rt->host_register(w->slot, SLOT, &at)) != DMA_OK) {
-        dma_budget_give(budget, DMA_BUDGET_PINNED, SLOT);
-    }
-    w->pinned = status == DMA_OK;
+    *lease = status == DMA_OK ? *lease : NULL;
     return status;
 }
 
-/* Without a pinned slot the device slot is taken in any case: HIP can fault on rows in pageable memory. In scope. */
-static dma_status_t allocate_device_slot(dma_writer_t *w, const dma_gpu_runtime_t *rt, dma_budget_t *budget)
+/* Gives back what the writer has. `late`: nothing tells when its copies end. */
+static void give_back(dma_writer_t *w, bool late)
 {
-    if (!w->pinned) {
-        dma_budget_force(budget, DMA_BUDGET_DEVICE, SLOT);
-    } else if (!dma_budget_take(budget, DMA_BUDGET_DEVICE, SLOT)) {
-        return DMA_ERR_NOMEM;
+    dma_lease_t *copies = w->pin ? w->pin : w->room;
+
+    copies->copies = late;
+    late = !dma_lease_give_back(w->proc, copies);
+    if (w->pin && w->room) {
+        w->room->copies = late;
+        (void)dma_lease_give_back(w->proc, w->room);
     }
-    if (rt->alloc(SLOT, &w->device_slot) == DMA_OK) {
-        return DMA_OK;
+    if (!w->pin && !late) {
+        free(w->slot);
     }
-    w->device_slot = 0;
-    dma_budget_give(budget, DMA_BUDGET_DEVICE, SLOT);
-    return DMA_ERR_NOMEM;
 }
 
-/* Makes the stream, registers the slot and allocates the device slot; in scope. */
-static dma_status_t create_buffers(dma_writer_t *w, const dma_gpu_runtime_t *rt, dma_budget_t *budget)
+/* Without pinned memory the slot is pageable. Then there is a device slot in any case: HIP can fault on rows in pageable memory. */
+static dma_status_t take_slots(dma_writer_t *w)
 {
-    dma_status_t status = rt->stream_create(&w->stream), pinned;
+    dma_status_t pinned = take(w, DMA_LEASE_PINNED, 1, false, &w->pin);
 
-    if (status != DMA_OK) {
-        return status;
-    }
-    pinned = pin_slot(w, rt, budget);
-    if (allocate_device_slot(w, rt, budget) != DMA_OK && !w->pinned) {
-        (void)rt->stream_destroy(w->stream);
+    if (take(w, DMA_LEASE_DEVICE, w->pin ? 0 : 1, !w->pin, &w->room) != DMA_OK && !w->pin) {
         return pinned;
     }
+    w->stream = (w->pin ? w->pin : w->room)->stream[0];
+    w->device_slot = w->room ? w->room->addr : 0;
+    if (!(w->slot = w->pin ? w->pin->memory : malloc(SLOT))) {
+        give_back(w, false);
+        return DMA_ERR_NOMEM;
+    }
     return DMA_OK;
 }
 
-/* With the device lock; in scope. */
-static dma_status_t create_writer(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **result)
+dma_status_t dma_writer_begin(dma_writer_t *w, dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
 {
-    dma_writer_t *w = calloc(1, sizeof(*w));
     dma_status_t status;
 
-    if (!w) {
-        return DMA_ERR_NOMEM;
-    }
-    w->slot = mmap(NULL, SLOT, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (w->slot == MAP_FAILED) {
-        free(w);
-        return DMA_ERR_NOMEM;
-    }
-    if ((status = create_buffers(w, rt, &proc->budget)) != DMA_OK) {
-        munmap(w->slot, SLOT);
-        free(w);
-        return status;
-    }
+    w->proc = proc;
     w->rt = rt;
     w->device = device;
-    w->busy = true;
-    w->next = proc->writers;
-    *result = proc->writers = w;
-    return DMA_OK;
-}
-
-dma_status_t dma_writer_begin(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, dma_writer_t **writer)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter(device, &scope);
-    dma_writer_t *w;
-
-    if (status != DMA_OK) {
-        return status;
-    }
-    pthread_mutex_lock(&proc->device_lock);
-    if (!(w = find_idle_writer(proc, rt, device))) {
-        status = create_writer(proc, rt, device, &w);
-    }
-    pthread_mutex_unlock(&proc->device_lock);
-    if (status != DMA_OK) {
-        rt->leave(&scope);
-        return status;
-    }
-    w->scope = scope;
     w->used = w->sent = 0;
     w->rects = 0;
-    *writer = w;
-    return DMA_OK;
-}
-
-void dma_writers_destroy(dma_proc_t *proc)
-{
-    dma_writer_t *next;
-
-    for (dma_writer_t *w = proc->writers; w; w = next) {
-        dma_status_t status = DMA_OK;
-        dma_gpu_scope_t scope;
-
-        next = w->next;
-        /* If the scope cannot be entered, the runtime has been shut down, and has freed what it made. */
-        if (w->rt->enter_to_release(w->device, &scope) == DMA_OK) {
-            status = w->rt->stream_query(w->stream);
-            if (status != DMA_AGAIN) {
-                (void)w->rt->stream_destroy(w->stream);
-                if (w->pinned) {
-                    status = w->rt->host_unregister(w->slot);
-                }
-                if (w->device_slot) {
-                    (void)w->rt->free(w->device_slot);
-                }
-            }
-            w->rt->leave(&scope);
-        }
-        dma_budget_give(&proc->budget, DMA_BUDGET_PINNED, w->pinned ? SLOT : 0);
-        dma_budget_give(&proc->budget, DMA_BUDGET_DEVICE, w->device_slot ? SLOT : 0);
-        if (status != DMA_AGAIN) { /* else it is still registered, or a copy that has not ended may read it */
-            munmap(w->slot, SLOT);
-        }
-        free(w);
+    if ((status = take_slots(w)) == DMA_OK && (status = rt->enter(device, &w->scope)) != DMA_OK) {
+        give_back(w, false);
     }
-    proc->writers = NULL;
+    return status;
 }
 
 /* ---- rectangles ---- */
@@ -246,7 +148,7 @@ static dma_status_t put_by_slot(dma_writer_t *w, const dma_rect_t *r, uint64_t f
                                        .row_bytes = r->row_bytes,
                                        .rows = *n};
     w->used += (*n * r->row_bytes + ALIGN - 1) / ALIGN * ALIGN;
-    return w->rects == RECTS ? flush(w) : DMA_OK;
+    return w->rects == DMA_WRITER_RECTS ? flush(w) : DMA_OK;
 }
 
 /* The rectangle, if its pitch is negative with its rows in reverse order: runtimes need positive pitches. */
@@ -351,22 +253,19 @@ dma_status_t dma_writer_put_elements(dma_writer_t *w, const dma_host_t *host, co
     return dma_writer_put_shape(w, &dst, &src, count * side->size);
 }
 
-dma_status_t dma_writer_end(dma_proc_t *proc, dma_writer_t *w, dma_status_t status)
+dma_status_t dma_writer_end(dma_writer_t *w, dma_status_t status)
 {
     dma_status_t ended;
 
     if (status == DMA_OK) {
         status = flush(w);
     }
-    /* Wait after an error too, because the copies that were started read memory that the caller is about to free. Query
-     * first: a stream that a reset of the device has destroyed must not be synchronized. */
+    /* Wait after an error too, because the copies that were started read memory that the caller is about to free. */
     ended = w->rt->stream_query(w->stream);
     if (ended == DMA_AGAIN) {
         ended = w->rt->stream_sync(w->stream);
     }
     w->rt->leave(&w->scope);
-    pthread_mutex_lock(&proc->device_lock);
-    w->busy = ended != DMA_OK;
-    pthread_mutex_unlock(&proc->device_lock);
+    give_back(w, ended != DMA_OK);
     return status == DMA_OK ? ended : status;
 }

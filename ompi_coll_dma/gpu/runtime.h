@@ -231,28 +231,6 @@ dma_status_t dma_gpu_copy_rect(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *st
  * error. */
 const char *dma_gpu_error(void);
 
-/* Grows device memory of ours to at least `bytes` bytes; scope. The contents are lost. After an error the old memory is
- * unchanged. */
-static inline dma_status_t dma_gpu_grow(const dma_gpu_runtime_t *rt, uint64_t *memory, uint64_t *size, uint64_t bytes)
-{
-    uint64_t addr;
-    dma_status_t status;
-
-    if (bytes <= *size) {
-        return DMA_OK;
-    }
-    bytes += bytes / 2; /* peers have to import new memory: not for every call that is slightly larger */
-    if ((status = rt->alloc(bytes, &addr)) != DMA_OK) {
-        return status;
-    }
-    if (*memory) {
-        (void)rt->free(*memory);
-    }
-    *memory = addr;
-    *size = bytes;
-    return DMA_OK;
-}
-
 /* A stream of the application begins (more) or ends to have work that waits for other ranks. As long as there is one, `ipc_close`
  * and `host_unregister` of CUDA return DMA_AGAIN, and `free` frees later, because these calls would wait for the stream. */
 void dma_gpu_note_waiting_stream(bool more);

@@ -13,6 +13,7 @@ extern dma_gpu_runtime_t *lease_rt;
 extern dma_proc_t lease_proc;
 extern dma_counters_t lease_counters;
 extern dma_comm_t lease_comms[LEASE_COMMS];
+extern dma_arena_t *lease_arena;
 
 /* With these bounds. */
 void lease_begin(uint64_t device_bytes, uint64_t pinned_bytes);

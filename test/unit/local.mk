@@ -76,7 +76,6 @@ unit_tests += \
 	test/unit/test_registered \
 	test/unit/test_reach_plans \
 	test/unit/test_relay \
-	test/unit/test_relay_memory \
 	test/unit/test_sdma_arm \
 	test/unit/test_sdma_bound \
 	test/unit/test_sdma_engine \
@@ -219,6 +218,8 @@ test_unit_test_path_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wr
 test_unit_test_device_init_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_bootstrap_begin,--wrap=dma_mapping_alive
 # has no memory left
 test_unit_test_device_ipc_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc
+# counts blocks of an arena
+test_unit_test_lease_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_arena_alloc
 # sees whether pinned memory is unmapped
 test_unit_test_lease_cases_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mmap,--wrap=munmap
 # load libraries that stand in for the vendors'

@@ -453,20 +453,20 @@ START_TEST(rows_far_apart_in_a_relay)
     char *sparse = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, 2 * (uint64_t)far + 8);
     char *dense = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, 0, 24);
     dma_proc_t proc = {.params.timeout = 5};
-    dma_relay_t *relay;
+    dma_relay_t relay;
     dma_status_t status;
 
     memcpy(dense, "row one row two the last", 24);
     dma_budget_init(&proc.budget, &threads_counters, UINT64_MAX, UINT64_MAX);
     pthread_mutex_init(&proc.device_lock, NULL);
-    ck_assert_int_eq(dma_relay_acquire(&proc, rt, 0, 4096, &relay), DMA_OK);
-    ck_assert_int_eq(dma_relay_copy(relay, sparse, far, dense, 8, 8, 3), DMA_OK);
-    while ((status = dma_relay_test(relay, DMA_RELAY_LOCAL, 0)) == DMA_AGAIN) {
+    ck_assert_int_eq(dma_relay_acquire(&relay, &proc, rt, 0, 4096), DMA_OK);
+    ck_assert_int_eq(dma_relay_copy(&relay, sparse, far, dense, 8, 8, 3), DMA_OK);
+    while ((status = dma_relay_test(&relay, DMA_RELAY_LOCAL, 0)) == DMA_AGAIN) {
     }
     ck_assert_int_eq(status, DMA_OK);
     ck_assert_int_eq(memcmp(sparse + 2 * far, "the last", 8), 0);
-    dma_relay_release(&proc, relay);
-    dma_relays_destroy(&proc);
+    dma_relay_release(&relay, NULL);
+    dma_leases_destroy(&proc);
     pthread_mutex_destroy(&proc.device_lock);
     fake_gpu_free(sparse);
     fake_gpu_free(dense);

@@ -340,53 +340,6 @@ END_TEST
 
 /* ---- memory ---- */
 
-/* Idle slots give way to blocks of pinned memory, and these to slots. */
-static void give_way(rank_t *r)
-{
-    const dma_gpu_runtime_t *rt = r->job->runtime;
-    dma_comm_t *comm = r->comms[0];
-    dma_slots_t *a, *b, *c;
-    dma_lease_t *pin;
-
-    must(r, dma_comm_prepare(comm) == DMA_OK, "set-up");
-    if (r->rank) {
-        return;
-    }
-    a = dma_slots_get(comm, rt, 0, 64 * KIB);
-    must(r, a && a->bytes == 1024 * KIB, "%lu bytes of slots", a ? a->bytes : 0);
-    b = dma_slots_get(comm, rt, 0, 64 * KIB);
-    must(r, b && b != a && b->bytes == 512 * KIB, "%lu bytes of slots", b ? b->bytes : 0);
-    must(r, !dma_slots_get(comm, rt, 0, 256 * KIB), "more than the bound");
-    must(r, !dma_pin_get(r->proc, rt, 0, 200 * KIB), "busy slots give way");
-    dma_slots_put(r->proc, a);
-    must(r, dma_slots_get(comm, rt, 0, 64 * KIB) == a, "idle slots are used again");
-    dma_slots_put(r->proc, a);
-    pin = dma_pin_get(r->proc, rt, 0, 800 * KIB);
-    must(r, pin, "idle slots do not give way");
-    must(r, call_counted(r, DMA_COUNT_pinned_held) == pin->bytes + 512 * KIB, "counted");
-    dma_lease_give_back(r->proc, pin);
-    dma_slots_put(r->proc, b);
-    c = dma_slots_get(comm, rt, 0, 600 * KIB);
-    must(r, c && c->bytes == 1024 * KIB, "idle blocks do not give way");
-    must(r, call_counted(r, DMA_COUNT_pinned_most) <= 1600 * KIB, "%lu bytes", call_counted(r, DMA_COUNT_pinned_most));
-    fake_gpu_fail("event_create", 5, DMA_ERR_NOMEM);
-    must(r, !dma_slots_get(comm, rt, 1, 512 * KIB), "the runtime has no events");
-    dma_slots_put(r->proc, c);
-    pthread_mutex_lock(&r->proc->device_lock);
-    dma_slots_trim(r->proc, rt, 0);
-    pthread_mutex_unlock(&r->proc->device_lock);
-    must(r, !r->proc->slots && call_counted(r, DMA_COUNT_pinned_held) == 0, "something is left");
-}
-
-START_TEST(memory_gives_way)
-{
-    job_t job = call_job_without_engine(2, give_way, NULL);
-
-    job.params.pinned_bytes = 1600 * KIB;
-    call_run_job(&job);
-}
-END_TEST
-
 /* A rank without slots: the host plan carries the call out on all. */
 static void no_pins(int rank, dma_params_t *params)
 {
@@ -508,7 +461,6 @@ int main(void)
     unit_loop(suite, calls_cost_their_copies, 0, sizeof(cost_list) / sizeof(cost_list[0]), 60);
     unit_test(suite, slots_are_filled_ahead, 60);
     unit_test(suite, slots_are_filled_first, 60);
-    unit_test(suite, memory_gives_way, 60);
     unit_test(suite, one_rank_without_slots, 60);
     unit_loop(suite, registering_fails, 0, RANKS * RANKS, 60);
     unit_loop(suite, copies_fail, 0, 12, 60);

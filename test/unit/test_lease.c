@@ -92,11 +92,12 @@ static entry_t *any_in(model_t *m, dma_lease_state_t state)
 /* What is not idle stays. Bytes are counted, and not more than the bound. */
 static void check_all(const model_t *m)
 {
-    uint64_t held[DMA_BUDGET_KINDS] = {0};
+    uint64_t held[DMA_BUDGET_KINDS] = {0}, shared = 0;
     int n = 0;
 
     for (const dma_lease_t *l = lease_proc.leases; l; l = l->next) {
         held[bound_of(l->kind)] += l->bytes;
+        shared += l->kind == DMA_LEASE_SHARED ? l->bytes : 0;
         n++;
     }
     ck_assert_int_eq(n, m->n);
@@ -109,7 +110,8 @@ static void check_all(const model_t *m)
         ck_assert_uint_le(held[kind], lease_proc.budget.limit[kind]);
     }
     ck_assert_uint_eq(held[DMA_BUDGET_DEVICE], fake_gpu_given(0) + fake_gpu_given(1));
-    ck_assert_uint_eq(held[DMA_BUDGET_PINNED], fake_gpu_pinned());
+    ck_assert_uint_eq(held[DMA_BUDGET_PINNED], fake_gpu_pinned() + shared);
+    ck_assert_uint_ge(dma_arena_used(lease_arena), shared);
 }
 
 static bool serves(const entry_t *e, const dma_lease_want_t *w)
@@ -182,8 +184,10 @@ static void note_gone(model_t *m, const dma_lease_want_t *w, bool made)
 static dma_lease_want_t any_want(model_t *m)
 {
     uint64_t bytes = 1 + draw(&m->seed, 80) * KIB;
+    dma_lease_kind_t kind = (dma_lease_kind_t)draw(&m->seed, 3);
 
-    return (dma_lease_want_t){.kind = (dma_lease_kind_t)draw(&m->seed, 2),
+    return (dma_lease_want_t){.kind = kind,
+                              .arena = kind == DMA_LEASE_SHARED ? lease_arena : NULL,
                               .rt = lease_rt,
                               .device = (int)draw(&m->seed, LEASE_DEVICES),
                               .bytes = bytes,
@@ -221,25 +225,42 @@ static void forget(model_t *m, const dma_lease_t *l)
     m->at[i] = m->at[--m->n];
 }
 
+static _Atomic unsigned blocks; /* of the arena */
+
+void *__real_dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t readers);
+void *__wrap_dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t readers);
+
+void *__wrap_dma_arena_alloc(dma_arena_t *arena, size_t bytes, size_t zeroed, uint32_t readers)
+{
+    blocks++;
+    return __real_dma_arena_alloc(arena, bytes, zeroed, readers);
+}
+
+static unsigned made_so_far(void)
+{
+    return fake_gpu_calls("alloc") + fake_gpu_calls("host_register") + blocks;
+}
+
 static void take_any(model_t *m, const char *failing)
 {
     int comm = (int)draw(&m->seed, LEASE_COMMS);
     dma_lease_want_t w = any_want(m);
     uint64_t least = w.least < w.bytes ? w.least : w.bytes, most = free_for_calls(m, w.kind);
-    entry_t *idle = best(m, &w, w.bytes);
-    unsigned made = fake_gpu_calls("alloc") + fake_gpu_calls("host_register");
+    entry_t *idle;
+    unsigned made = made_so_far();
     dma_lease_t *l = NULL;
     dma_status_t status;
 
     if (m->n == ENTRIES) {
         return;
     }
-    if (w.kind == DMA_LEASE_PINNED) {
+    if (w.kind != DMA_LEASE_DEVICE) {
         least = (least + 4095) / 4096 * 4096;
     }
+    idle = best(m, &w, w.kind == DMA_LEASE_SHARED ? least : w.bytes);
     w.comm = &lease_comms[comm];
     status = dma_lease_take(&lease_proc, &w, &l);
-    made = fake_gpu_calls("alloc") + fake_gpu_calls("host_register") - made;
+    made = made_so_far() - made;
     if (idle) {
         ck_assert_msg(!made, "memory is made although some is idle");
         ck_assert(status == DMA_OK || failing);
@@ -260,7 +281,7 @@ static void take_any(model_t *m, const char *failing)
     ck_assert_msg(l->bytes >= least, "%lu bytes, less than %lu", l->bytes, least);
     ck_assert_msg(l->bytes >= w.bytes || w.bytes > most || failing, "%lu bytes of %lu, for %lu", l->bytes, most,
                   w.bytes);
-    ck_assert_msg(l->bytes <= w.bytes || !w.exact || !made || w.kind == DMA_LEASE_PINNED, "more than wanted");
+    ck_assert_msg(l->bytes <= w.bytes || !w.exact || !made || w.kind != DMA_LEASE_DEVICE, "more than wanted");
     if (made) {
         note_gone(m, &w, !failing);
     } else {
@@ -312,15 +333,17 @@ static void end_any(model_t *m, bool late)
 {
     entry_t *e = any_in(m, DMA_LEASE_TAKEN);
     dma_gpu_scope_t scope;
+    uint64_t at;
 
     if (!e) {
         return;
     }
     check_mark(e);
+    at = (uint64_t)(uintptr_t)bytes_of(e->lease);
     if (late && e->lease->streams) {
         fake_gpu_hold(e->device, true);
         ck_assert_int_eq(lease_rt->enter(e->device, &scope), DMA_OK);
-        ck_assert_int_eq(lease_rt->copy_async(e->lease->stream[0], e->lease->addr, e->lease->addr, 1), DMA_OK);
+        ck_assert_int_eq(lease_rt->copy_async(e->lease->stream[0], at, at, 1), DMA_OK);
         lease_rt->leave(&scope);
         e->lease->copies = true;
         e->state = DMA_LEASE_LATE;
@@ -362,7 +385,7 @@ static void step(model_t *m)
 static void free_lost(void)
 {
     for (dma_lease_t *l = lease_proc.leases; l; l = l->next) {
-        l->state = l->state == DMA_LEASE_LOST ? DMA_LEASE_LATE : l->state;
+        l->state = l->state == DMA_LEASE_LOST ? DMA_LEASE_IDLE : l->state;
     }
 }
 

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "cluster/relay.h"
 #include "libgpu_fake.h"
 #include "liblease.h"
 #include "libunit.h"
@@ -31,6 +32,10 @@ static const struct {
     {DMA_LEASE_PINNED, 600 * KIB, 400 * KIB, 8 * MIB, 256 * KIB, 0, 0},
     {DMA_LEASE_PINNED, 512 * KIB, 296 * KIB, 300 * KIB, 300 * KIB, 0, 0},
     {DMA_LEASE_PINNED, 512 * KIB, 0, UINT64_MAX, UINT64_MAX, 0, 0},
+    {DMA_LEASE_SHARED, 1600 * KIB, 0, 8 * MIB, 64 * KIB, 0, 1024 * KIB},
+    {DMA_LEASE_SHARED, 1600 * KIB, 1024 * KIB, 8 * MIB, 64 * KIB, 0, 512 * KIB},
+    {DMA_LEASE_SHARED, 1600 * KIB, 1536 * KIB, 8 * MIB, 256 * KIB, 0, 0},
+    {DMA_LEASE_SHARED, 64 * MIB, 56 * MIB, 8 * MIB, 64 * KIB, 0, 4 * MIB}, /* the arena is full */
 };
 
 START_TEST(what_calls_get)
@@ -41,11 +46,13 @@ START_TEST(what_calls_get)
                              .least = sizes[_i].least,
                              .streams = 2,
                              .events = 2},
-                     other = want;
+                     other;
     dma_lease_t *l, *taken = NULL;
 
     lease_begin(sizes[_i].bound, sizes[_i].bound);
-    want.rt = other.rt = lease_rt;
+    want.rt = lease_rt;
+    want.arena = want.kind == DMA_LEASE_SHARED ? lease_arena : NULL;
+    other = want;
     if (sizes[_i].taken) {
         other.bytes = other.least = sizes[_i].taken;
         other.exact = true;
@@ -64,6 +71,93 @@ START_TEST(what_calls_get)
     if (taken) {
         dma_lease_give_back(&lease_proc, taken);
     }
+    lease_end();
+}
+END_TEST
+
+/* What a call cannot do without exceeds the bound, and is counted. */
+START_TEST(beyond_the_bound)
+{
+    dma_lease_want_t want = {.kind = DMA_LEASE_DEVICE, .bytes = MIB, .least = MIB, .must = true};
+    dma_lease_t *l;
+
+    lease_begin(100 * KIB, 0);
+    want.rt = lease_rt;
+    ck_assert_int_eq(dma_lease_take(&lease_proc, &want, &l), DMA_OK);
+    ck_assert_uint_eq(lease_counters.at[DMA_COUNT_scratch_held], l->bytes);
+    dma_lease_give_back(&lease_proc, l);
+    ck_assert_msg(lease_counters.at[DMA_COUNT_scratch_held] == 0, "memory beyond the bound stays");
+    lease_end();
+}
+END_TEST
+
+/* Idle memory in an arena of a communicator's own goes with it, and so does memory that no device uses. What is late stays
+ * mapped. */
+START_TEST(an_arena_ends)
+{
+    dma_lease_want_t host = {.kind = DMA_LEASE_SHARED, .device = -1, .bytes = 8 * KIB, .least = 8 * KIB};
+    dma_lease_t *idle, *late, *other;
+
+    lease_begin(0, MIB);
+    idle = lease_take(DMA_LEASE_SHARED, 0, 8 * KIB);
+    late = lease_take(DMA_LEASE_SHARED, 0, 8 * KIB);
+    host.arena = lease_arena;
+    ck_assert_int_eq(dma_lease_take(&lease_proc, &host, &other), DMA_OK);
+    fake_gpu_fail_often("stream_query", 0, 1, DMA_ERR_ENGINE);
+    late->copies = true;
+    ck_assert(!dma_lease_give_back(&lease_proc, late));
+    ck_assert(dma_lease_give_back(&lease_proc, idle) && dma_lease_give_back(&lease_proc, other));
+    lease_comms[0].file_arena = lease_arena;
+    if (_i) { /* of another communicator, which leaves only what has no device */
+        dma_lease_leave(&lease_comms[1], false);
+        ck_assert_uint_eq(lease_counted(DMA_BUDGET_PINNED), idle->bytes + late->bytes);
+    }
+    dma_lease_leave(&lease_comms[0], false);
+    ck_assert_uint_eq(lease_counted(DMA_BUDGET_PINNED), late->bytes);
+    memset(late->memory, 1, 8 * KIB);
+    lease_end();
+}
+END_TEST
+
+/* A call between nodes gives its scratch back, for any other call. If it has failed, engines of its node may still write there. */
+START_TEST(scratch_of_a_relay)
+{
+    dma_relay_t relay;
+    dma_lease_t *next;
+    char *scratch;
+    bool on_device;
+
+    lease_begin(8 * MIB, 64 * MIB);
+    ck_assert_int_eq(dma_relay_acquire(&relay, &lease_proc, lease_rt, 0, 4096), DMA_OK);
+    ck_assert_int_eq(dma_relay_scratch(&relay, DMA_RELAY_PAD, &scratch, &on_device), DMA_OK);
+    ck_assert(!on_device && fake_gpu_given(0) == 0);
+    ck_assert_int_eq(dma_relay_scratch(&relay, MIB, &scratch, &on_device), DMA_OK);
+    ck_assert(on_device && fake_gpu_given(0) >= MIB);
+    dma_relay_release(&relay, _i ? &lease_comms[0] : NULL);
+    next = lease_take(DMA_LEASE_DEVICE, 0, MIB);
+    ck_assert((next->addr == (uint64_t)(uintptr_t)scratch) == !_i);
+    dma_lease_give_back(&lease_proc, next);
+    dma_lease_leave(&lease_comms[0], false);
+    lease_trim(0);
+    ck_assert_uint_eq(fake_gpu_given(0), 0);
+    lease_end();
+}
+END_TEST
+
+/* Memory that small relays have had makes room for a large one. */
+START_TEST(relays_make_room)
+{
+    dma_relay_t small, same, large;
+
+    lease_begin(0, 2 * DMA_RELAY_BYTES + DMA_RELAY_PAD);
+    ck_assert_int_eq(dma_relay_acquire(&small, &lease_proc, lease_rt, 0, 16 * KIB), DMA_OK);
+    ck_assert_int_eq(dma_relay_acquire(&large, &lease_proc, lease_rt, 0, 256 * KIB), DMA_ERR_NOMEM);
+    dma_relay_release(&small, NULL);
+    ck_assert_int_eq(dma_relay_acquire(&same, &lease_proc, lease_rt, 0, 16 * KIB - 100), DMA_OK);
+    ck_assert_ptr_eq(same.pinned, small.pinned);
+    dma_relay_release(&same, NULL);
+    ck_assert_int_eq(dma_relay_acquire(&large, &lease_proc, lease_rt, 0, 256 * KIB), DMA_OK);
+    dma_relay_release(&large, NULL);
     lease_end();
 }
 END_TEST
@@ -197,13 +291,16 @@ START_TEST(late_at_the_end)
     dma_gpu_scope_t scope;
     dma_gpu_stream_t *stream;
     char *to;
-    dma_lease_t *l;
+    uint64_t late_bytes;
+    dma_lease_t *l, *idle;
     char *device;
 
     if (__lsan_disable) {
         __lsan_disable(); /* what the runtime allocates is left */
     }
     lease_begin(0, MIB);
+    idle = lease_take(DMA_LEASE_PINNED, 1, 8 * KIB);
+    (void)dma_lease_give_back(&lease_proc, idle);
     l = lease_take(DMA_LEASE_PINNED, 0, 8 * KIB);
     to = l->memory;
     to[0] = 0;
@@ -214,6 +311,7 @@ START_TEST(late_at_the_end)
     ck_assert_int_eq(lease_rt->copy_async(l->stream[0], l->addr, (uint64_t)(uintptr_t)device, 1), DMA_OK);
     l->copies = true;
     stream = l->stream[0];
+    late_bytes = l->bytes;
     dma_lease_give_back(&lease_proc, l);
     dma_leases_destroy(&lease_proc);
     fake_gpu_hold(0, false);
@@ -221,6 +319,7 @@ START_TEST(late_at_the_end)
         usleep(100);
     }
     lease_rt->leave(&scope);
+    ck_assert_uint_eq(fake_gpu_pinned(), late_bytes);
     ck_assert_int_eq(to[0], 7);
     /* the fake machine is not stopped: it would report the stream as a misuse */
 }
@@ -252,6 +351,10 @@ int main(void)
     Suite *s = suite_create("lease_cases");
 
     unit_loop(s, what_calls_get, 0, (int)(sizeof(sizes) / sizeof(sizes[0])), 10);
+    unit_test(s, beyond_the_bound, 10);
+    unit_loop(s, an_arena_ends, 0, 2, 10);
+    unit_loop(s, scratch_of_a_relay, 0, 2, 10);
+    unit_test(s, relays_make_room, 10);
     unit_test(s, while_a_stream_waits, 10);
     unit_test(s, unfinished_while_a_stream_waits, 10);
     unit_test(s, given_way_in_vain, 10);
