@@ -137,11 +137,16 @@ static bool run_here(check_t *c, const char *(*run)(dma_trial_t *t))
     return wrong ? fail_trial(c, wrong, "") : true;
 }
 
+static const char *copy(dma_trial_t *t)
+{
+    return dma_trial_copy(t, DMA_TRIAL_PLACE_BYTES);
+}
+
 void accept_check_copy(const accept_task_t *task, accept_answer_t *answer)
 {
     check_t c;
 
-    if (begin(&c, task, answer) && run_here(&c, dma_trial_copy)) {
+    if (begin(&c, task, answer) && run_here(&c, copy)) {
         end(&c);
     }
 }
@@ -150,12 +155,15 @@ void accept_check_copy(const accept_task_t *task, accept_answer_t *answer)
 static uint32_t second_peer(const check_t *c, uint32_t peer)
 {
     const dma_topo_t *topo = c->accept->topo;
-    uint32_t other = peer;
 
-    do {
-        other = (other + 1) % topo->ngpus;
-    } while (&topo->gpus[other] == c->gpu || !accept_is_chosen(c->accept, other));
-    return other;
+    for (uint32_t i = 1; i < topo->ngpus; i++) {
+        uint32_t other = (peer + i) % topo->ngpus;
+
+        if (&topo->gpus[other] != c->gpu && accept_is_chosen(c->accept, other)) {
+            return other;
+        }
+    }
+    return peer;
 }
 
 /* Puts the places into memory of GPUs: 0 and 2 here, 1 and 3 at peers. */
@@ -200,7 +208,7 @@ void accept_check_link(const accept_task_t *task, accept_answer_t *answer)
 {
     check_t c;
 
-    if (begin(&c, task, answer) && run_link(&c, task->peer, dma_trial_copy)) {
+    if (begin(&c, task, answer) && run_link(&c, task->peer, copy)) {
         end(&c);
     }
 }
@@ -252,7 +260,7 @@ static bool run_large(check_t *c, uint64_t bytes)
     c->trial.places[1] = to;
     c->trial.places[2] = from + bytes - DMA_TRIAL_PLACE_BYTES;
     c->trial.places[3] = to + bytes - DMA_TRIAL_PLACE_BYTES;
-    wrong = dma_trial_large(&c->trial, bytes);
+    wrong = dma_trial_copy(&c->trial, bytes);
     return wrong ? fail_trial(c, wrong, "") : true;
 }
 

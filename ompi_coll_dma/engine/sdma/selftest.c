@@ -74,7 +74,9 @@ dma_reason_t dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice)
     /* This queue is kept, so that the engine has at least one queue, however many other processes take. */
     t.queue = dma_queue_get(&unit->queues, &pick, 0);
     begin = dma_now();
-    wrong = !t.queue ? DMA_REASON_sdma_test_queue : dma_trial_copy(&t) ? DMA_REASON_sdma_test_copy : DMA_REASON_NONE;
+    wrong = !t.queue                                    ? DMA_REASON_sdma_test_queue
+            : dma_trial_copy(&t, DMA_TRIAL_PLACE_BYTES) ? DMA_REASON_sdma_test_copy
+                                                        : DMA_REASON_NONE;
     t.hold = HOLD_COPIES * (dma_now() - begin);
     t.hold = t.hold < HOLD_MOST ? t.hold : HOLD_MOST;
     t.late = t.queue && wrong;

@@ -136,21 +136,14 @@ static uint32_t copy_packet(const dma_trial_t *t, uint32_t *packets)
     return dma_packet_copy(packets, t->unit->gen, t->places[1], t->places[0], DMA_TRIAL_PLACE_BYTES);
 }
 
-const char *dma_trial_copy(dma_trial_t *t)
+const char *dma_trial_copy(dma_trial_t *t, uint64_t bytes)
 {
-    uint32_t packets[DMA_PACKET_COPY_DWORDS];
-    const char *wrong = run(t, packets, copy_packet(t, packets));
-
-    return wrong ? wrong : holds(t, 1, 0) && holds(t, 2, 2) ? NULL : WRONG;
-}
-
-const char *dma_trial_large(dma_trial_t *t, uint64_t bytes)
-{
-    dma_gen_t gen = {.max_copy = bytes};
+    const dma_gen_t gen = {.max_copy = bytes};
+    bool large = bytes > DMA_TRIAL_PLACE_BYTES;
     uint32_t packets[DMA_PACKET_COPY_DWORDS];
     const char *wrong = run(t, packets, dma_packet_copy(packets, &gen, t->places[1], t->places[0], bytes));
 
-    return wrong ? wrong : holds(t, 1, 0) && holds(t, 3, 2) ? NULL : WRONG;
+    return wrong ? wrong : holds(t, 1, 0) && holds(t, 2, 2) && holds(t, 3, large ? 2 : 3) ? NULL : WRONG;
 }
 
 /* Two counts of 8 bytes each, the second one not before the first, and nothing around them. */

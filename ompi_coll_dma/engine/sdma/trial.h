@@ -52,10 +52,9 @@ bool dma_trial_begin(dma_trial_t *t, dma_sdma_unit_t *unit);
 /* Frees it, or leaves it to the end of the unit if a queue is late. */
 void dma_trial_end(dma_trial_t *t);
 
-/* NULL: it works; otherwise how it fails. */
-const char *dma_trial_copy(dma_trial_t *t);
-/* One packet that copies so many bytes, which may be more than a job ever puts into one (DMA_GEN_LARGEST). The first of them are
- * places 0 and 1, and the last of them places 2 and 3. */
-const char *dma_trial_large(dma_trial_t *t, uint64_t bytes);
+/* One packet that copies so many bytes, DMA_TRIAL_PLACE_BYTES or more. NULL: it works; otherwise how it fails. More may be more
+ * than a job ever puts into a packet (DMA_GEN_LARGEST): then the first of the bytes are places 0 and 1, and the last of them
+ * places 2 and 3. */
+const char *dma_trial_copy(dma_trial_t *t, uint64_t bytes);
 
 #endif
