@@ -60,15 +60,14 @@ static uint64_t largest_piece(const dma_cluster_t *c)
     return bytes < c->piece ? bytes : c->piece;
 }
 
-static dma_status_t acquire_relay(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t acquire_relay(dma_comm_t *comm, const dma_task_t *task)
 {
     dma_cluster_t *c = comm->cluster;
-    struct dma_device_call *d = task->device;
+    const struct dma_device_call *d = task->device;
     dma_status_t status = dma_relay_acquire(&c->call.own_relay, comm->proc, d->rt, d->device, largest_piece(c));
 
     if (status == DMA_OK) {
         c->call.relay = &c->call.own_relay;
-        d->phase = DEVICE_RUN;
         return DMA_OK;
     }
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "no relay",
@@ -81,7 +80,7 @@ static dma_status_t acquire_relay(dma_comm_t *comm, dma_task_t *task)
 static dma_status_t find_buffers_and_plan(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_call *d = task->device;
-    bool relayed = d && d->relayed && d->phase != DEVICE_ON_HOST;
+    bool relayed = d && d->relayed && !d->staged;
     dma_status_t status = locate_buffers(comm, task, relayed, d ? d->why : DMA_REASON_NONE);
 
     status = status == DMA_OK ? dma_cluster_find_plan(comm, task) : status;

@@ -51,6 +51,8 @@ enum {
     SLOTS_RUN,  /* for copies, and for votes about pieces */
 };
 
+static const dma_device_runner_t by_slots;
+
 /* ---- sizes ---- */
 
 static uint64_t round_up(uint64_t bytes)
@@ -80,16 +82,6 @@ bool dma_device_can_use_slots(const dma_comm_t *comm, const dma_task_t *task)
 {
     return comm->nranks > 1 && !task->device->by_link && dma_slots_can_copy(task) &&
            largest_received(comm, task) >= DEVICE_SLOTS_FROM;
-}
-
-bool dma_device_slots_wanted(const dma_comm_t *comm, const dma_task_t *task)
-{
-    for (int r = 0; r < comm->nranks; r++) {
-        if (dma_device_info(comm, r, task->run.seq)->flags & DMA_DEVICE_INFO_SLOTS) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- the agreement ---- */
@@ -169,16 +161,13 @@ dma_status_t dma_device_begin_slots(dma_comm_t *comm, dma_task_t *task, dma_reas
     dma_device_by_slots_t *p = &dc->by_slots;
     dma_status_t status;
 
-    if (dc->binding && dc->device->engine->wait_early) {
-        dc->device->engine->wait_early(dc->binding);
-    }
-    dma_device_cancel_pieces(task);
+    dma_device_leave_engine(comm, task);
     if ((status = compare_blocks(comm, task)) != DMA_OK) {
         return status;
     }
     *p = (dma_device_by_slots_t){.slots = p->slots, .views = p->views, .largest = dma_device_largest_block(comm, task)};
     d->slots_why = d->slots_why ? d->slots_why : why;
-    d->phase = DEVICE_BY_SLOTS;
+    dma_device_set_runner(task, &by_slots);
     dma_device_vote(comm, DEVICE_BALLOT_SLOTS, get_slots(comm, task));
     p->first = dc->agreements[DEVICE_BALLOT_SLOTS];
     return DMA_OK;
@@ -355,7 +344,7 @@ static dma_status_t run(dma_comm_t *comm, const dma_task_t *task)
 static dma_status_t give_up(dma_comm_t *comm, dma_task_t *task)
 {
     dma_device_end_slots(comm);
-    return dma_device_run_on_host(comm, task, true, task->device->slots_why);
+    return dma_device_begin_host(comm, task, true, task->device->slots_why);
 }
 
 /* An agreement in front of the pieces. */
@@ -378,15 +367,15 @@ static dma_status_t advance_agreement(dma_comm_t *comm, dma_task_t *task)
     return DMA_OK;
 }
 
-dma_status_t dma_device_advance_slots(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t advance_slots(dma_comm_t *comm, dma_task_t *task)
 {
     dma_device_by_slots_t *p = &comm->device->by_slots;
     dma_status_t status = DMA_OK;
 
-    while (status == DMA_OK && task->device->phase == DEVICE_BY_SLOTS && p->step != SLOTS_RUN) {
+    while (status == DMA_OK && task->device->runner == &by_slots && p->step != SLOTS_RUN) {
         status = advance_agreement(comm, task);
     }
-    if (task->device->phase != DEVICE_BY_SLOTS || (status != DMA_OK && p->step != SLOTS_RUN)) {
+    if (task->device->runner != &by_slots || (status != DMA_OK && p->step != SLOTS_RUN)) {
         return status;
     }
     if (status == DMA_OK && (status = run(comm, task)) == DMA_OK) {
@@ -405,9 +394,37 @@ void dma_device_end_slots(dma_comm_t *comm)
     dma_slots_put_room(comm, ended);
 }
 
-uint64_t dma_device_slots_position(const struct dma_device_comm *dc)
+static void end_task(dma_comm_t *comm, dma_task_t *task)
 {
-    const dma_device_by_slots_t *p = &dc->by_slots;
+    (void)task;
+    comm->streaming = NULL;
+}
 
+static dma_wait_t slots_wait_for(const dma_comm_t *comm, const dma_task_t *task)
+{
+    (void)task;
+    return dma_device_waits_for_votes(comm, DEVICE_BALLOT_SLOTS);
+}
+
+static const char *slots_name(const dma_task_t *task)
+{
+    (void)task;
+    return "copies through shared pinned memory";
+}
+
+static uint64_t slots_position(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const dma_device_by_slots_t *p = &comm->device->by_slots;
+
+    (void)task;
     return p->started + p->ended + p->taken + p->read + p->votes;
 }
+
+static const dma_device_runner_t by_slots = {
+    .name = slots_name,
+    .for_caller = true,
+    .advance = advance_slots,
+    .end = end_task,
+    .waits_for = slots_wait_for,
+    .position = slots_position,
+};

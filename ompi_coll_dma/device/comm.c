@@ -66,16 +66,6 @@ static bool is_repeatable(const dma_task_t *task)
            !d->send_shape.row && !d->recv_shape.row && d->recv.buffer_id && !d->piece;
 }
 
-bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task)
-{
-    for (int r = 0; r < comm->nranks; r++) {
-        if (!(dma_device_info(comm, r, task->run.seq)->flags & DMA_DEVICE_INFO_REPEAT)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 void dma_device_save_call(dma_comm_t *comm, const dma_task_t *task)
 {
     comm->device->last.served = is_repeatable(task);
@@ -353,19 +343,18 @@ static dma_status_t bind_engine(dma_comm_t *comm)
     return DMA_UNSUPPORTED;
 }
 
-dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *new_export)
+dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
     dma_status_t result = DMA_OK;
 
-    *new_export = dc->saw_mapped = false;
+    dc->saw_mapped = false;
     for (int r = 0; r < comm->nranks; r++) {
         const dma_device_info_t *info = dma_device_info(comm, r, task->run.seq);
         const dma_device_record_t *record = dma_window_record(&comm->window, r, task->run.seq);
         dma_status_t status = DMA_OK;
 
         if (info->flags & DMA_DEVICE_INFO_NEW) {
-            *new_export = true;
             dc->saw_mapped = dc->saw_mapped || info->flags & DMA_DEVICE_INFO_MAPPED;
             dc->traits[r] = record->traits;
             comm->window.peers[r].epoch_words = record->traits.features & DMA_GPU_EPOCH_WORDS;

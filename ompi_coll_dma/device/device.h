@@ -3,39 +3,34 @@
  *
  * The life of a call:
  *
- *     resolve.c       before the call is posted: what are the buffers, and could an engine of this rank serve the call?
+ *     resolve.c       before the call is posted: the facts. What are the buffers, and could an engine of this rank serve the call?
  *     join.c          the same for host memory, if other ranks may have device memory
- *     comm.c          publish where the receive buffer is
- *     call.c          enter, read the descriptors of all ranks, agree, choose
- *     stage.c         copy to host memory, if the call takes the host plan
- *     scratch.c       put device memory of ours (lease.h) in place of blocks that engines cannot use where they are
- *     pieces.c        the same, piece by piece, for calls that are larger than that memory
- *     by_slots.c      where engines cannot move the data between the ranks: through pinned memory that the ranks share
- *     slot_copies.c   copy pieces of blocks into and out of that memory
+ *     call.c          enter: make ready and publish what the facts allow, read what all ranks have published, agree
+ *     decide.c        what a rank offers, and how all ranks carry the call out: the only file that decides
+ *     comm.c, votes.c what ranks publish and read
+ *
+ *     run.c           runs the GPU plan on engines, or the host plan
+ *     pieces.c        runs the GPU plan piece by piece, for calls that are larger than the memory of ours
+ *     by_slots.c      moves the data through pinned memory that the ranks share, where engines cannot
+ *
+ *     scratch.c       device memory of ours (lease.h) in place of blocks that engines cannot use where they are
+ *     stage.c         host memory in place of device memory, for the host plan
+ *     slot_copies.c   copies pieces of blocks into and out of shared pinned memory
  *     gather.c        the same by the processor, for short rows that are sent
- *     copies.c        copy between the user's blocks and that memory
+ *     copies.c        copies between the user's blocks and device memory of ours
  *     typed.c         the same for blocks of irregular datatypes: their rows are packed inside the device
- *     call.c          run the GPU plan on the engine, or the host plan
+ *
  *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
- *     persistent.c    the same for a persistent call: all of it once in *_init, except the run
+ *     persistent.c    a persistent call: all of it once in *_init, except the run
  *     parts.c         what a persistent call with partitions needs in addition
  *     in_stream.c     starts of a persistent call in a stream of the application
  *
  * Only the rank itself knows what its buffers are. So no data moves before all ranks have entered the call. A rank
  * whose buffers its engine could serve enters with DMA_SIGN_DEVICE in its descriptor, without data, and publishes where
  * its receive buffer is. All other ranks enter as for a call in host memory. Every rank reads all descriptors, so all
- * ranks decide alike:
- *
- *     not all are DEVICE    The host plan runs. Ranks with device memory copy what they send to host memory and enter a second
- *                           time; after the call they copy what they have received back.
- *     all are DEVICE        Each rank opens the receive buffers of its peers. If any rank has published a new export, the ranks
- *                           agree (below). If all ranks could open all memory, the GPU plan runs. Else the call goes by slots.
- *     ... and one has       The call goes by slots: no engine can serve that rank. The ranks agree on it (by_slots.c). If one
- *     published SLOTS       cannot, the host plan runs, as above.
- *
- * A rank with host memory does nothing for this: the descriptor of a DEVICE rank says that the data come with a second
- * entry. If it expects device memory on other ranks, its large calls join theirs by slots (join.h). A call that no engine could serve (an irregular datatype, memory without an IPC handle) is staged by its own
- * rank before it enters; no other rank has to know.
+ * ranks decide alike (decide.h). A rank with host memory does nothing for this: the descriptor of a DEVICE rank says that the data
+ * come with a second entry. If it expects device memory on other ranks, its large calls join theirs by slots (join.h). A call that
+ * no engine and no slots could serve is staged by its own rank before it enters; no other rank has to know.
  *
  * Agreement. Each rank publishes in its agreed line a vote: the number of the agreement, and yes or no. A rank that has
  * all votes knows the result. Agreements about slots have a word of their own in that line.
@@ -83,6 +78,7 @@
 #define DMA_DEVICE_DEVICE_H
 
 #include "core/comm.h"
+#include "device/decide.h"
 #include "device/gather.h"
 #include "device/pins.h"
 #include "device/slots.h"
@@ -110,18 +106,24 @@ typedef struct dma_device {
 
 /* ---- types: one call ---- */
 
-/* A call moves from phase to phase. A phase function that returns DMA_OK and does not change the phase has ended the call. */
 typedef enum dma_device_phase {
-    DEVICE_ENTER,     /* this rank has entered; it waits for the descriptors of other ranks */
-    DEVICE_AGREE,     /* this rank has published its vote; it waits for the votes of other ranks */
-    DEVICE_STARTED,   /* persistent call: this rank has started; it waits for the ready words of other ranks */
-    DEVICE_SUBMIT,    /* the engine accepts the programs of the plan */
-    DEVICE_RUN,       /* the engine runs the plan, or the cluster route has the call */
-    DEVICE_PIECES,    /* the engine runs the plan once for each piece (pieces.c) */
-    DEVICE_BY_SLOTS,  /* the runtimes copy into and out of slots (by_slots.c) */
-    DEVICE_ON_HOST,   /* the host plan or the messages route runs, on host memory */
-    DEVICE_IN_STREAM, /* a stream of the application has the starts (in_stream.c) */
+    DEVICE_ENTER, /* this rank has entered, or started; it waits for the other ranks */
+    DEVICE_AGREE, /* this rank has published its vote; it waits for the votes of other ranks */
+    DEVICE_RUN,   /* the call has a runner */
 } dma_device_phase_t;
+
+/* What carries out a call that the ranks have agreed on. */
+typedef struct dma_device_runner {
+    const char *(*name)(const dma_task_t *task);                 /* for users */
+    bool for_caller;                                             /* the submitter must not advance it */
+    dma_status_t (*advance)(dma_comm_t *comm, dma_task_t *task); /* DMA_OK: it is over, or has set another runner */
+    void (*end)(dma_comm_t *comm, dma_task_t *task);             /* it is over */
+    dma_wait_t (*waits_for)(const dma_comm_t *comm, const dma_task_t *task);
+    uint64_t (*position)(const dma_comm_t *comm, const dma_task_t *task); /* changes while it moves on */
+} dma_device_runner_t;
+
+extern const dma_device_runner_t dma_device_by_engine; /* run.c: engines, as a whole */
+extern const dma_device_runner_t dma_device_by_stream; /* in_stream.c: a stream of the application has the starts */
 
 /* A stage whose user blocks are device memory (core/staging.h). */
 typedef struct dma_device_stage {
@@ -136,6 +138,9 @@ typedef struct dma_device_stage {
 struct dma_device_call {
     const dma_gpu_runtime_t *rt;
     dma_device_phase_t phase;
+    const dma_device_runner_t *runner; /* with DEVICE_RUN */
+    bool under_way; /* then: no other rank has to come before data moves; the engine has its programs */
+    bool staged;    /* host memory stands in for device memory: stage.c */
     int device;
     int home_device;                 /* of the buffers, if `device` is that of their scratch memory */
     bool served;                     /* an engine could carry it out; else it is relayed, or staged from the start */
@@ -287,7 +292,7 @@ struct dma_device_comm {
     struct dma_device *device;  /* NULL: this rank has only joined calls so far; then rt is NULL, too */
     dma_gpu_binding_t *binding; /* the engine's state for this communicator; NULL: not bound */
     dma_reason_t off;           /* no call is served by engines from now on, for this reason; NONE: they are */
-    bool all_support_shapes;    /* of the present call: the engines of all ranks can do its shapes */
+    dma_census_t census;        /* of the present call */
     bool arena_registered;      /* the device can access this rank's arena */
     uint32_t epoch;             /* GPU plans that have been started */
     dma_plan_cache_t plans;
@@ -406,27 +411,47 @@ bool dma_device_all_support_shapes(const dma_comm_t *comm, const dma_task_t *tas
 /* ---- call.c: the life of a call, with the communicator's lock ---- */
 
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
-/* Finds and binds the GPU plan for a call whose targets are known, for blocks of at most `bytes` bytes. */
-dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task, uint64_t bytes);
-/* A vote of this rank, and whether all ranks have given it. *all: with yes. */
-void dma_device_vote(dma_comm_t *comm, dma_device_ballot_t ballot, bool yes);
-bool dma_device_votes_are_in(const dma_comm_t *comm, dma_device_ballot_t ballot, bool *all);
-/* The same for the agreement of this number, which may be an earlier one. */
-bool dma_device_votes_reached(const dma_comm_t *comm, dma_device_ballot_t ballot, uint32_t number, bool *all);
-/* Runs the host plan on staged memory, for this reason. `second_entry`: this rank has entered the call already, without data. */
-dma_status_t dma_device_run_on_host(dma_comm_t *comm, dma_task_t *task, bool second_entry, dma_reason_t reason);
-/* Begins the next run of the bound plan in `phase`: SUBMIT, or a later one if the engine has its programs already. */
-void dma_device_start_run(dma_comm_t *comm, dma_task_t *task, dma_device_phase_t phase);
+/* Who runs the call from now on. */
+void dma_device_set_runner(dma_task_t *task, const dma_device_runner_t *runner);
+/* The next step is one that the submitter must not make. false: the caller's thread makes it. */
+bool dma_device_is_left_to_caller(dma_comm_t *comm);
 /* All ranks have entered, voted or started: wakes the submitters of those that were waiting. */
 void dma_device_wake_submitters(const dma_comm_t *comm);
-/* Lets the engine copy the own block before the peers have entered. */
-void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task);
 /* After a post: polls for a bounded time until the engine has its copies, which then overlap with what the caller
  * computes. If a peer comes later, the submitter starts the copies. */
 void dma_device_spin(dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
 const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
+
+/* ---- votes.c ---- */
+
+/* A vote of this rank, and whether all ranks have given it. *all: with yes. */
+void dma_device_vote(dma_comm_t *comm, dma_device_ballot_t ballot, bool yes);
+bool dma_device_votes_are_in(const dma_comm_t *comm, dma_device_ballot_t ballot, bool *all);
+/* The same for the agreement of this number, which may be an earlier one. */
+bool dma_device_votes_reached(const dma_comm_t *comm, dma_device_ballot_t ballot, uint32_t number, bool *all);
+/* The ranks that have not voted. */
+dma_wait_t dma_device_waits_for_votes(const dma_comm_t *comm, dma_device_ballot_t ballot);
+
+/* ---- run.c: with the communicator's lock ---- */
+
+/* Lets the engine copy the own block before the peers have entered. */
+void dma_device_copy_early(dma_comm_t *comm, const dma_task_t *task);
+/* The call is not carried out by engines: what has been prepared for them ends. */
+void dma_device_leave_engine(dma_comm_t *comm, dma_task_t *task);
+/* Finds and binds the GPU plan for a call whose targets are known, for blocks of at most `bytes` bytes. */
+dma_status_t dma_device_bind(dma_comm_t *comm, dma_task_t *task, uint64_t bytes);
+/* Begins the next run of the bound plan, and counts it. */
+void dma_device_start_run(dma_comm_t *comm, dma_task_t *task);
+void dma_device_count_run(dma_comm_t *comm, const dma_task_t *task);
+/* Gives the engine the programs, or if it has them already, lets it know of the run. `began`: for the trace. */
+dma_status_t dma_device_submit(dma_comm_t *comm, dma_task_t *task, bool armed, uint64_t began);
+dma_status_t dma_device_poll_engine(const dma_comm_t *comm, dma_task_t *task);
+/* All targets are known, and the engines of all ranks run the call. `repeats`: as they ran the last one. */
+dma_status_t dma_device_begin_engine(dma_comm_t *comm, dma_task_t *task, bool repeats);
+/* Runs the host plan on staged memory, for this reason. `second_entry`: this rank has entered the call already, without data. */
+dma_status_t dma_device_begin_host(dma_comm_t *comm, dma_task_t *task, bool second_entry, dma_reason_t reason);
 
 /* ---- attach.c: with the communicator's lock ---- */
 
@@ -442,13 +467,10 @@ void dma_device_comm_destroy(dma_comm_t *comm);
 /* Fills this rank's info and record. For a call by slots without an export. */
 void dma_device_publish_slots(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task);
-/* Have all ranks published that they repeat their last call? */
-bool dma_device_all_repeat(const dma_comm_t *comm, const dma_task_t *task);
 /* Keeps a call that the engine serves, so that a later call can repeat it. */
 void dma_device_save_call(dma_comm_t *comm, const dma_task_t *task);
-/* Reads all records, opens new exports and sets all targets. *new_export: at least one export was new. DMA_UNSUPPORTED:
- * not all memory could be opened. */
-dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task, bool *new_export);
+/* Reads all records, opens new exports and sets all targets. DMA_UNSUPPORTED: not all memory could be opened. */
+dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task);
 /* An agreement has ended. `all`: all ranks have voted yes. */
 void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all);
 /* Bytes of the largest block that any rank receives. Equal on all ranks. */
@@ -530,31 +552,18 @@ void dma_device_put_scratch(dma_proc_t *proc, struct dma_device_call *d, bool fa
 /* The scratch memory for pieces of so many bytes, and the largest pieces for which it has room. */
 uint64_t dma_piece_bytes(uint64_t piece, uint64_t blocks);
 uint64_t dma_piece_of(uint64_t bytes, uint64_t blocks);
-/* All ranks have entered: the size of pieces, equal on all ranks; 0: the call does not go in pieces. */
-uint64_t dma_device_agreed_piece(const dma_comm_t *comm, const dma_task_t *task);
 /* All targets are known, and all ranks do the same. */
-dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task);
-dma_status_t dma_device_advance_pieces(dma_comm_t *comm, dma_task_t *task);
+dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task, uint64_t piece);
 /* The call takes the host plan instead: it is as it was before its scratch memory. */
 void dma_device_cancel_pieces(dma_task_t *task);
-/* Does the present piece wait for the votes of other ranks? */
-bool dma_device_piece_votes(const struct dma_device_comm *dc);
-/* A number that changes from step to step. */
-uint64_t dma_device_piece_position(const struct dma_device_comm *dc);
-
 /* ---- by_slots.c ---- */
 
 /* Can this rank do the call by slots, and is the call large enough for it? */
 bool dma_device_can_use_slots(const dma_comm_t *comm, const dma_task_t *task);
-/* All ranks have entered: has any published SLOTS? Equal on all ranks. */
-bool dma_device_slots_wanted(const dma_comm_t *comm, const dma_task_t *task);
 /* All ranks do this in the same call: they agree on slots, or else on the host plan. `why`: this rank's reason. */
 dma_status_t dma_device_begin_slots(dma_comm_t *comm, dma_task_t *task, dma_reason_t why);
-dma_status_t dma_device_advance_slots(dma_comm_t *comm, dma_task_t *task);
 /* Gives the slots back, when their copies have ended. */
 void dma_device_end_slots(dma_comm_t *comm);
-/* A number that changes from step to step. */
-uint64_t dma_device_slots_position(const struct dma_device_comm *dc);
 
 /* ---- parts.c ---- */
 
@@ -578,6 +587,8 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
 /* Makes the task of a start. DMA_UNSUPPORTED: the starts are not prepared, and the call has to be resolved. */
 dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);
+/* A start that was not armed runs when all ranks have started. */
+dma_status_t dma_device_advance_start(dma_comm_t *comm, dma_task_t *task);
 /* The first rank that has not started, or -1. */
 int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task);
 /* Gives the programs of the next start to the engine, if that is allowed. */

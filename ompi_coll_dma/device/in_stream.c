@@ -9,7 +9,7 @@
  * The engine puts all of that into the stream (dma_gpu_engine_t.enqueue). So peers cannot tell how a rank has
  * started, and need not agree. Epochs and sequence numbers count starts of either kind.
  *
- * From the first start to `end` the communicator has one task, in the phase DEVICE_IN_STREAM, however many starts the stream has.
+ * From the first start to `end` the communicator has one task, carried out by dma_device_by_stream, however many starts the stream has.
  * With it, progress looks for ranks that have failed, and users see what the call waits for. Its epoch and its sequence number
  * are those of the last start. The task ends when the caller says that the stream has done everything.
  *
@@ -261,7 +261,7 @@ static void begin_task(dma_comm_t *comm, dma_task_t *task)
         dma_task_trace_begin(task, dma_trace_now());
     }
     dma_task_set_running(task);
-    task->device->phase = DEVICE_IN_STREAM;
+    dma_device_set_runner(task, &dma_device_by_stream);
 }
 
 static void count_start(dma_comm_t *comm, const dma_task_t *task)
@@ -399,7 +399,7 @@ static uint32_t reached(const dma_comm_t *comm)
     return atomic_load_explicit(ready_of(comm, comm->rank), memory_order_relaxed);
 }
 
-dma_status_t dma_device_advance_in_stream(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t advance_stream(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_in_stream *s = comm->device->in_stream;
 
@@ -420,7 +420,7 @@ dma_status_t dma_device_advance_in_stream(dma_comm_t *comm, dma_task_t *task)
     return DMA_AGAIN;
 }
 
-dma_wait_t dma_device_in_stream_waits_for(const dma_comm_t *comm)
+static dma_wait_t stream_waits_for(const dma_comm_t *comm)
 {
     uint32_t epoch = reached(comm), i = 0;
     dma_wait_t wait = {0};
@@ -445,8 +445,7 @@ static bool words_have_come(const dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
 
-    return dma_ready_started(reached(comm), dc->in_stream->submitted) &&
-           dma_device_in_stream_waits_for(comm).kind == DMA_WAIT_NONE &&
+    return dma_ready_started(reached(comm), dc->in_stream->submitted) && stream_waits_for(comm).kind == DMA_WAIT_NONE &&
            (!dc->binding || dc->device->engine->enqueued_ended(dc->binding));
 }
 
@@ -468,19 +467,46 @@ dma_status_t dma_device_in_stream_look(const dma_comm_t *comm, const dma_app_str
     return status;
 }
 
-uint64_t dma_device_in_stream_position(const dma_comm_t *comm)
+static dma_wait_t task_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
+    (void)task;
+    return stream_waits_for(comm);
+}
+
+static uint64_t task_position(const dma_comm_t *comm, const dma_task_t *task)
+{
+    (void)task;
     return reached(comm);
 }
+
+static void end_task(dma_comm_t *comm, dma_task_t *task)
+{
+    (void)task;
+    comm->streaming = NULL;
+}
+
+static const char *task_name(const dma_task_t *task)
+{
+    (void)task;
+    return "in a stream";
+}
+
+const dma_device_runner_t dma_device_by_stream = {
+    .name = task_name,
+    .advance = advance_stream,
+    .end = end_task,
+    .waits_for = task_waits_for,
+    .position = task_position,
+};
 
 bool dma_device_may_report(dma_comm_t *comm)
 {
     const dma_task_t *task = comm->head;
     bool streams = task && task->route == &dma_route_device && dma_task_state(task) == DMA_TASK_RUNNING &&
-                   task->device->phase == DEVICE_IN_STREAM;
+                   task->device->runner == &dma_device_by_stream;
 
     /* the stream may have other work before its next start */
-    return !streams || dma_device_in_stream_waits_for(comm).kind != DMA_WAIT_NONE;
+    return !streams || stream_waits_for(comm).kind != DMA_WAIT_NONE;
 }
 
 /* ---- failure ---- */

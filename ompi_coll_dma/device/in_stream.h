@@ -26,9 +26,6 @@ dma_reason_t dma_device_adopt_stream(const dma_gpu_runtime_t *rt, int device, dm
 /* Without a lock. */
 void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream);
 /* For the task. */
-dma_status_t dma_device_advance_in_stream(dma_comm_t *comm, dma_task_t *task);
-dma_wait_t dma_device_in_stream_waits_for(const dma_comm_t *comm);
-uint64_t dma_device_in_stream_position(const dma_comm_t *comm);
 /* A member of the route. */
 bool dma_device_may_report(dma_comm_t *comm);
 /* The communicator has failed and is poisoned: the stream does not wait any more. True: it may still be at work. */

@@ -52,26 +52,6 @@ dma_status_t dma_device_join(dma_comm_t *comm, dma_task_t *task, const dma_call_
     return dma_task_resolve(comm, task, &ours);
 }
 
-dma_status_t dma_device_enter_joined(dma_comm_t *comm, dma_task_t *task)
-{
-    if (!dma_device_comm_of_host(comm)) {
-        return DMA_ERR_NOMEM;
-    }
-    task->device->slots_why = DMA_REASON_joined;
-    dma_device_publish_slots(comm, task);
-    dma_entry_publish(&comm->window, task->run.seq,
-                      task->run.sign | DMA_SIGN_DEVICE | DMA_SIGN_JOINS | dma_comm_sign_flags(comm), 0);
-    dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
-    return DMA_OK;
-}
-
-void dma_census_add(dma_census_t *census, uint64_t sign)
-{
-    census->all = census->all && (sign & DMA_SIGN_DEVICE);
-    census->joined = census->joined || (sign & DMA_SIGN_JOINS);
-    census->devices = census->devices || dma_sign_has_device(sign);
-}
-
 void dma_device_note_census(dma_comm_t *comm, const dma_task_t *task, const dma_census_t *census)
 {
     unsigned joins = atomic_load_explicit(&comm->joins, memory_order_relaxed);
@@ -79,7 +59,7 @@ void dma_device_note_census(dma_comm_t *comm, const dma_task_t *task, const dma_
     if (!task->device->joins) {
         return;
     }
-    if (census->devices) {
+    if (census->device) {
         dma_comm_expect_device(comm);
     } else if (joins) {
         atomic_store_explicit(&comm->joins, joins - 1, memory_order_relaxed);

@@ -22,24 +22,12 @@
 #define DMA_DEVICE_JOIN_H
 
 #include "core/comm.h"
-
-/* What the descriptors of all ranks say. */
-typedef struct dma_census {
-    bool all;     /* have entered without data */
-    bool joined;  /* a rank has joined */
-    bool devices; /* a rank has device memory */
-} dma_census_t;
+#include "device/decide.h"
 
 /* dma_memory_t.join */
 dma_status_t dma_device_join(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call);
 
-/* With the communicator's lock: */
-
-/* Enters such a call. DMA_ERR_NOMEM: it cannot be entered so, and is one in host memory. */
-dma_status_t dma_device_enter_joined(dma_comm_t *comm, dma_task_t *task);
-/* Adds the sign of a rank. */
-void dma_census_add(dma_census_t *census, uint64_t sign);
-/* All ranks have entered: shall later calls join, too? */
+/* With the communicator's lock. All ranks have entered: shall later calls join, too? */
 void dma_device_note_census(dma_comm_t *comm, const dma_task_t *task, const dma_census_t *census);
 
 #endif

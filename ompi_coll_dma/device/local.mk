@@ -7,11 +7,14 @@ core_sources += \
 	ompi_coll_dma/device/call.c \
 	ompi_coll_dma/device/comm.c \
 	ompi_coll_dma/device/copies.c \
+	ompi_coll_dma/device/decide.c \
+	ompi_coll_dma/device/decide.h \
 	ompi_coll_dma/device/device.h \
 	ompi_coll_dma/device/gather.c \
 	ompi_coll_dma/device/gather.h \
 	ompi_coll_dma/device/join.c \
 	ompi_coll_dma/device/join.h \
+	ompi_coll_dma/device/run.c \
 	ompi_coll_dma/device/scratch.c \
 	ompi_coll_dma/device/in_stream.c \
 	ompi_coll_dma/device/in_stream.h \
@@ -34,5 +37,6 @@ core_sources += \
 	ompi_coll_dma/device/submitter.c \
 	ompi_coll_dma/device/trace.c \
 	ompi_coll_dma/device/typed.c \
+	ompi_coll_dma/device/votes.c \
 	ompi_coll_dma/device/write.c \
 	ompi_coll_dma/device/write.h

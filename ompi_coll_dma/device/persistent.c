@@ -82,9 +82,7 @@ static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_c
 /* Opens what all ranks have published, binds the engine and finds the plan. Or says why this rank cannot. */
 static dma_reason_t prepare_call(dma_comm_t *comm, dma_task_t *task)
 {
-    bool new_export;
-
-    if (dma_device_read_records(comm, task, &new_export) != DMA_OK) {
+    if (dma_device_read_records(comm, task) != DMA_OK) {
         return DMA_REASON_unprepared_open;
     }
     if (!dma_device_all_support_shapes(comm, task)) {
@@ -192,6 +190,9 @@ dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, voi
     task->arrays = arrays;
     task->run = dc->start_run;
     task->device = &dc->start_call;
+    task->device->phase = DEVICE_ENTER;
+    task->device->runner = NULL;
+    task->device->under_way = false;
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;
     return dma_device_sync_stream(comm, dc->start_call.rt, dc->start_call.device);
@@ -251,7 +252,10 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
         }
     }
     dc->run_is_armed = dc->next_is_armed;
-    dma_device_start_run(comm, task, dc->run_is_armed ? DEVICE_SUBMIT : DEVICE_STARTED);
+    dma_device_start_run(comm, task);
+    if (dc->run_is_armed) {
+        dma_device_set_runner(task, &dma_device_by_engine);
+    }
     dc->start_run.repeat = true; /* for the starts after this one */
     if (dc->run_is_armed) {
         count_end_of_wait(comm, DMA_COUNT_armed_started);
@@ -271,6 +275,22 @@ dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task)
         dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
         dma_device_copy_early(comm, task);
     }
+    return DMA_OK;
+}
+
+dma_status_t dma_device_advance_start(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t poison;
+
+    if (dma_device_unstarted_rank(comm, task) >= 0) {
+        return DMA_AGAIN;
+    }
+    /* Then a word may be forged, after the poison was set (in_stream.c). The load of the word was an acquire. */
+    if ((poison = dma_window_poisoned(&comm->window)) != DMA_OK) {
+        return poison;
+    }
+    dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
+    dma_device_set_runner(task, &dma_device_by_engine);
     return DMA_OK;
 }
 
@@ -334,8 +354,9 @@ void dma_device_prepare_next(dma_comm_t *comm)
     }
     dma_comm_lock(comm);
     task = comm->head;
-    /* Before DEVICE_RUN the engine has not all programs of the run. */
-    if (comm->state == DMA_COMM_READY && (!task || task->device->phase == DEVICE_RUN)) {
+    /* Before it is under way the engine has not all programs of the run. */
+    if (comm->state == DMA_COMM_READY &&
+        (!task || (task->device->under_way && task->device->runner == &dma_device_by_engine))) {
         dma_device_arm(comm);
     }
     dma_comm_unlock(comm);

@@ -36,6 +36,8 @@ enum {
     PIECE_LAST,   /* for the last copies out of the scratch memory */
 };
 
+static const dma_device_runner_t by_pieces;
+
 /* ---- sizes ---- */
 
 uint64_t dma_piece_bytes(uint64_t piece, uint64_t blocks)
@@ -50,18 +52,6 @@ uint64_t dma_piece_of(uint64_t bytes, uint64_t blocks)
     uint64_t units = bytes / (2 * blocks) / DEVICE_PIECE_UNIT;
 
     return (units < UINT32_MAX ? units : UINT32_MAX) * DEVICE_PIECE_UNIT; /* dma_device_info_t.piece has 32 bits */
-}
-
-uint64_t dma_device_agreed_piece(const dma_comm_t *comm, const dma_task_t *task)
-{
-    uint32_t least = 0;
-
-    for (int r = 0; r < comm->nranks; r++) {
-        uint32_t units = dma_device_info(comm, r, task->run.seq)->piece;
-
-        least = units && (!least || units < least) ? units : least;
-    }
-    return (uint64_t)least * DEVICE_PIECE_UNIT;
 }
 
 /* How many bytes of a block belong to a piece. */
@@ -276,21 +266,17 @@ static dma_status_t begin_run(dma_comm_t *comm, dma_task_t *task)
 static dma_status_t submit(dma_comm_t *comm, dma_task_t *task)
 {
     const dma_device_pieces_t *p = &comm->device->pieces;
-    uint64_t began = dma_trace_begin(comm->trace);
-    dma_status_t status = comm->device->device->engine->start(&task->run);
+    dma_status_t status = dma_device_submit(comm, task, false, dma_trace_begin(comm->trace));
 
-    dma_trace_span(comm->trace, DMA_TRACE_SUBMIT, task->run.seq, 0, began, 0);
     if (status != DMA_OK) {
         return status;
     }
-    dma_device_trace_commands(comm, task);
     return p->at + 1 < p->count ? start_copies(comm, task, -1, (int64_t)p->at + 1, true) : DMA_OK;
 }
 
 static dma_status_t run(dma_comm_t *comm, dma_task_t *task)
 {
-    const dma_gpu_engine_t *engine = comm->device->device->engine;
-    dma_status_t status = engine->advance ? engine->advance(&task->run) : DMA_OK;
+    dma_status_t status = dma_device_poll_engine(comm, task);
 
     return status == DMA_OK ? comm->engine->advance(&task->run) : status;
 }
@@ -308,11 +294,11 @@ static dma_status_t end_run(dma_comm_t *comm, dma_task_t *task)
 
 /* ---- the call ---- */
 
-dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task)
+dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task, uint64_t piece)
 {
     struct dma_device_comm *dc = comm->device;
     dma_device_pieces_t *p = &dc->pieces;
-    uint64_t most = dma_device_largest_block(comm, task), piece = dma_device_agreed_piece(comm, task);
+    uint64_t most = dma_device_largest_block(comm, task);
     dma_status_t status = dma_device_bind(comm, task, most < piece ? most : piece);
 
     if (status != DMA_OK) {
@@ -332,10 +318,9 @@ dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task)
         p->targets[comm->rank] = (dma_target_t){.addr = task->device->memory->addr};
     }
     dc->last.served = false; /* the programs of a later call are different ones */
-    task->device->phase = DEVICE_PIECES;
+    dma_device_set_runner(task, &by_pieces);
     dma_comm_count(comm, DMA_COUNT_calls_pieces);
-    dma_comm_count(comm, DMA_COUNT_VARIANT + (int)task->run.plan->variant);
-    dma_comm_count(comm, DMA_COUNT_ENGINE + dc->device->engine_index);
+    dma_device_count_run(comm, task);
     return start_copies(comm, task, -1, 0, true);
 }
 
@@ -370,7 +355,7 @@ static dma_status_t advance(dma_comm_t *comm, dma_task_t *task)
     }
 }
 
-dma_status_t dma_device_advance_pieces(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t advance_pieces(dma_comm_t *comm, dma_task_t *task)
 {
     dma_device_pieces_t *p = &comm->device->pieces;
     dma_status_t status;
@@ -397,12 +382,30 @@ void dma_device_cancel_pieces(dma_task_t *task)
     }
 }
 
-bool dma_device_piece_votes(const struct dma_device_comm *dc)
+static dma_wait_t pieces_wait_for(const dma_comm_t *comm, const dma_task_t *task)
 {
-    return dc->pieces.step == PIECE_VOTES;
+    return comm->device->pieces.step == PIECE_VOTES ? dma_device_waits_for_votes(comm, DEVICE_BALLOT_ENGINE)
+                                                    : dma_host_waits_for_flag(comm, task);
 }
 
-uint64_t dma_device_piece_position(const struct dma_device_comm *dc)
+static const char *pieces_name(const dma_task_t *task)
 {
-    return dc->pieces.at * 8 + (uint64_t)dc->pieces.step;
+    (void)task;
+    return "engine, in pieces";
 }
+
+static uint64_t pieces_position(const dma_comm_t *comm, const dma_task_t *task)
+{
+    const dma_device_pieces_t *p = &comm->device->pieces;
+
+    return p->at * 8 + (uint64_t)p->step + dma_host_position(comm, task);
+}
+
+static const dma_device_runner_t by_pieces = {
+    .name = pieces_name,
+    .for_caller = true,
+    .advance = advance_pieces,
+    .end = dma_host_finish,
+    .waits_for = pieces_wait_for,
+    .position = pieces_position,
+};

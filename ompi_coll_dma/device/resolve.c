@@ -395,7 +395,7 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
     }
     d->why = s.why;
     foreign = !d->served && !d->relayed && !d->rows;
-    d->phase = foreign ? DEVICE_ON_HOST : DEVICE_ENTER;
+    d->staged = foreign;
     task->device = d;
     task->memory = &dma_device_memory;
     task->route = &dma_route_device;

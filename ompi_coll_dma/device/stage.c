@@ -258,15 +258,14 @@ dma_status_t dma_device_stage(dma_task_t *task, dma_reason_t reason)
     dma_status_t status = DMA_OK;
 
     if (d->by_link || d->joins) {
-        d->phase = DEVICE_ON_HOST; /* the cores use the buffers where they are */
-        return DMA_OK;
+        return DMA_OK; /* the cores use the buffers where they are */
     }
     dma_comm_count(task->comm, DMA_COUNT_calls_staged);
     dma_comm_note_reason(task->comm, reason);
-    if (d->phase == DEVICE_ON_HOST) {
+    if (d->staged) {
         return DMA_OK;
     }
-    d->phase = DEVICE_ON_HOST;
+    d->staged = true;
     if (!(d->host.displs = malloc(2 * (size_t)task->comm->nranks * sizeof(*d->host.displs)))) {
         return DMA_ERR_NOMEM;
     }

@@ -65,11 +65,11 @@ static verdict_t judge(const dma_comm_t *comm, const dma_task_t *task)
     if (comm->device->left_to_caller) {
         return DONE;
     }
-    if (dma_task_state(task) == DMA_TASK_QUEUED || task->device->phase == DEVICE_SUBMIT) {
-        return POLL;
-    }
-    if (task->device->phase >= DEVICE_RUN) {
+    if (task->device->under_way) {
         return judge_running(comm, task);
+    }
+    if (dma_task_state(task) == DMA_TASK_QUEUED || task->device->phase == DEVICE_RUN) {
+        return POLL; /* for its turn; or the engine has no room for the copies */
     }
     return comm->window.arena == comm->proc->arena ? LISTEN : POLL;
 }
@@ -183,7 +183,7 @@ static bool is_late(const dma_comm_t *comm)
     const dma_task_t *task = comm->head;
 
     return comm->device && !comm->inner && is_ours(comm, task) && dma_task_state(task) == DMA_TASK_RUNNING &&
-           (task->device->phase < DEVICE_RUN || task->next);
+           (!task->device->under_way || task->next);
 }
 
 void dma_submitter_prepare(dma_proc_t *proc)

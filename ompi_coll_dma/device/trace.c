@@ -48,7 +48,7 @@ void dma_device_trace_stamps(const dma_comm_t *comm, const dma_task_t *task)
     uint64_t began = dma_trace_begin(comm->trace);
     bool found = false;
 
-    if (!dma_trace_on(comm->trace) || !engine || !engine->stamps || task->device->phase != DEVICE_RUN) {
+    if (!dma_trace_on(comm->trace) || !engine || !engine->stamps) {
         return;
     }
     for (uint32_t i = 1; i < task->run.plan->nprogs; i++) {

@@ -11,6 +11,7 @@ unit_tests += \
 	test/unit/test_cluster_told \
 	test/unit/test_copy \
 	test/unit/test_counters \
+	test/unit/test_decide \
 	test/unit/test_device \
 	test/unit/test_device_cost \
 	test/unit/test_device_epochs \

@@ -44,7 +44,7 @@ static void reset_in_a_call(rank_t *r)
     call_fill(r, c, 2);
     must(r, task_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
     if (r->rank == VICTIM) {
-        while (r->comms[0]->head->device->phase != DEVICE_RUN) {
+        while (!r->comms[0]->head->device->under_way) {
             threads_host.progress();
         }
         fake_gpu_reset(VICTIM);

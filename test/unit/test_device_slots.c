@@ -277,13 +277,13 @@ static void runs_ahead(rank_t *r)
         while (p->ended != DMA_SLOTS) {
             threads_host.progress();
         }
-        position = dma_device_slots_position(r->comms[0]->device);
+        position = dma_device_position(r->comms[0], task);
         for (int i = 0; i < 1000; i++) {
             threads_host.progress();
         }
         must(r, p->started == DMA_SLOTS && p->votes == 2 && p->taken == 0, "%lu pieces, %lu votes, %lu taken",
              p->started, p->votes, p->taken);
-        must(r, dma_device_slots_position(r->comms[0]->device) == position, "it has moved");
+        must(r, dma_device_position(r->comms[0], task) == position, "it has moved");
         fake_gpu_hold(1, false);
         while (dma_task_test(task) == DMA_AGAIN) {
             threads_host.progress();
