@@ -148,11 +148,8 @@ DMA_REASON(COMM, channel_memory, "no shared memory is left for another persisten
 DMA_REASON(COMM, unprepared_staged, "its buffers have to be staged in host memory", UNPREPARED)
 DMA_REASON(COMM, unprepared_engine, "this rank has no engine for it", UNPREPARED)
 DMA_REASON(COMM, unprepared_scratch, "its buffers need scratch memory", UNPREPARED)
-DMA_REASON(COMM, unprepared_resolve, "it could not be resolved in advance", UNPREPARED)
 DMA_REASON(COMM, unprepared_export, "its receive buffer cannot be exported", UNPREPARED)
-DMA_REASON(COMM, unprepared_open, "memory of a peer could not be opened, or the engine not be bound", UNPREPARED)
-DMA_REASON(COMM, unprepared_shapes, "an engine does not copy between its shapes", UNPREPARED)
-DMA_REASON(COMM, unprepared_plan, "there is no plan for it", UNPREPARED)
+DMA_REASON(COMM, unprepared_open, "memory of a peer could not be opened, or the engine not be bound to a plan", UNPREPARED)
 #undef UNPREPARED
 DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for engines",
     "Persistent requests with device memory that this rank could have prepared for engines: each start looks its buffers up "

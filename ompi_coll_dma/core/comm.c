@@ -416,6 +416,30 @@ static void uncount(dma_comm_t *comm, const dma_task_t *task)
 #endif
 }
 
+dma_status_t dma_comm_run_own(dma_comm_t *comm, dma_task_t *task, dma_status_t status)
+{
+    dma_comm_lock(comm);
+    if (status != DMA_OK) {
+        fail_unresolved(comm, status);
+    } else if (comm->state != DMA_COMM_READY) {
+        status = comm->error; /* it failed in another thread's progress meanwhile */
+    } else {
+        task->run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
+        task->began = 0;
+        dma_task_post(comm, task);
+        if (dma_trace_on(comm->trace)) {
+            dma_task_trace_begin(task, dma_trace_now());
+        }
+        dma_tasks_advance(comm);
+    }
+    dma_comm_unlock(comm);
+    if (status != DMA_OK) {
+        dma_task_drop(task);
+        return status;
+    }
+    return dma_task_wait(task);
+}
+
 dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_t bytes)
 {
     dma_side_t side = {.dense = true, .size = 1, .extent = 1, .ub = 1, .count = bytes};
@@ -426,27 +450,8 @@ dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_
     call.send.addr = (void *)(uintptr_t)mine;
     call.recv.addr = all;
     status = dma_task_init(comm, &task, &call, NULL);
-    dma_comm_lock(comm);
-    if (status != DMA_OK) {
-        fail_unresolved(comm, status);
-    } else if (comm->state != DMA_COMM_READY) {
-        status = comm->error; /* it failed in another thread's progress meanwhile */
-    } else {
-        task.run.sign ^= (uint64_t)AGREE_NOTE << 24;
-        task.run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
-        task.began = 0;
-        dma_task_post(comm, &task);
-        if (dma_trace_on(comm->trace)) {
-            dma_task_trace_begin(&task, dma_trace_now());
-        }
-        dma_tasks_advance(comm);
-    }
-    dma_comm_unlock(comm);
-    if (status != DMA_OK) {
-        dma_task_drop(&task);
-        return status;
-    }
-    status = dma_task_wait(&task);
+    task.run.sign ^= (uint64_t)AGREE_NOTE << 24;
+    status = dma_comm_run_own(comm, &task, status);
     if (status == DMA_OK) {
         uncount(comm, &task);
     }

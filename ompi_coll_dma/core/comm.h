@@ -348,8 +348,10 @@ dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_status_t status, dma_d
 dma_status_t dma_comm_begin(dma_comm_t *comm);
 /* Its set-up has succeeded at once. */
 void dma_comm_begin_ready(dma_comm_t *comm);
-/* A call of coll/dma's own on a READY communicator, which counts as none of the user's: all ranks' `mine`, by rank. Blocking,
- * without the lock. */
+/* A call of coll/dma's own on a READY communicator, which is none of the user's. `status`: how it was resolved; after an error the
+ * communicator fails. Blocking, without the lock, as the next one. */
+dma_status_t dma_comm_run_own(dma_comm_t *comm, dma_task_t *task, dma_status_t status);
+/* All ranks' `mine`, by rank. Counted nowhere. */
 dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_t bytes);
 
 /* ---- wait.c: without the lock ---- */
@@ -466,9 +468,6 @@ dma_status_t dma_host_advance(dma_comm_t *comm, dma_task_t *task);
 dma_status_t dma_host_bind(dma_comm_t *comm, dma_task_t *task);
 /* A run has ended. */
 void dma_host_finish(dma_comm_t *comm, dma_task_t *task);
-/* For waits outside of tasks: has another rank failed the communicator or its parent, or has a process ended? *looked: when that was
- * looked for last, which takes a system call for each rank. */
-dma_status_t dma_host_find_failure(const dma_comm_t *comm, double *looked);
 /* The ranks that have not entered the call; of a running task, those whose flags its programs wait for. */
 dma_wait_t dma_host_waits_for_entry(const dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_host_waits_for_flag(const dma_comm_t *comm, const dma_task_t *task);

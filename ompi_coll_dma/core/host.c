@@ -329,26 +329,6 @@ static dma_status_t poison_of(const dma_comm_t *comm)
     return poison == DMA_OK && comm->parent ? dma_window_poisoned(&comm->parent->window) : poison;
 }
 
-/* The first rank whose process has ended before it completed call `seq`; -1: none, or it is too early to look again. */
-static int find_dead(const dma_comm_t *comm, uint32_t seq, double now, double *looked)
-{
-    if (now - *looked <= DEAD_SECONDS) {
-        return -1;
-    }
-    *looked = now;
-    return dma_window_find_dead(&comm->window, seq);
-}
-
-dma_status_t dma_host_find_failure(const dma_comm_t *comm, double *looked)
-{
-    dma_status_t poison = poison_of(comm);
-
-    if (poison != DMA_OK) {
-        return poison;
-    }
-    return find_dead(comm, dma_comm_current(comm) + 1, dma_now(), looked) < 0 ? DMA_OK : DMA_ERR_PEER;
-}
-
 static void host_watch(dma_comm_t *comm)
 {
     dma_status_t poison;
@@ -361,8 +341,12 @@ static void host_watch(dma_comm_t *comm)
 /* Is a peer's process gone? */
 static void host_watch_clock(dma_comm_t *comm, double now)
 {
-    int rank = comm->state == DMA_COMM_READY ? find_dead(comm, dma_comm_current(comm), now, &comm->dead_checked) : -1;
+    int rank = -1;
 
+    if (comm->state == DMA_COMM_READY && now - comm->dead_checked > DEAD_SECONDS) {
+        comm->dead_checked = now;
+        rank = dma_window_find_dead(&comm->window, dma_comm_current(comm));
+    }
     if (rank >= 0) {
         /* what the process wrote last may have arrived after our last look */
         dma_tasks_advance(comm);

@@ -394,12 +394,6 @@ void dma_device_end_slots(dma_comm_t *comm)
     dma_slots_put_room(comm, ended);
 }
 
-static void end_task(dma_comm_t *comm, dma_task_t *task)
-{
-    (void)task;
-    comm->streaming = NULL;
-}
-
 static dma_wait_t slots_wait_for(const dma_comm_t *comm, const dma_task_t *task)
 {
     (void)task;
@@ -424,7 +418,7 @@ static const dma_device_runner_t by_slots = {
     .name = slots_name,
     .for_caller = true,
     .advance = advance_slots,
-    .end = end_task,
+    .end = dma_device_end_streaming,
     .waits_for = slots_wait_for,
     .position = slots_position,
 };

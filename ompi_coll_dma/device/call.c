@@ -36,6 +36,12 @@ void dma_device_set_runner(dma_task_t *task, const dma_device_runner_t *runner)
     task->device->under_way = runner != &dma_device_by_engine;
 }
 
+void dma_device_end_streaming(dma_comm_t *comm, dma_task_t *task)
+{
+    (void)task;
+    comm->streaming = NULL;
+}
+
 /* ---- enter ---- */
 
 /* Can the call begin without a step that only the caller's thread makes? */
@@ -85,6 +91,10 @@ static dma_offer_t make_offer(dma_comm_t *comm, dma_task_t *task, dma_reason_t *
     dma_facts_t facts = {.joins = call->joins, .served = call->served, .rows = call->rows};
     dma_offer_t offer;
 
+    if (call->prepares) {
+        call->why = dma_device_prepare_offer(comm, task);
+        return call->why ? DMA_OFFER_DATA : DMA_OFFER_ENGINE;
+    }
     *why = call->joins ? DMA_REASON_joined : call->why;
     facts.slots = !facts.joins && !facts.served && dma_device_can_use_slots(comm, task);
     if (facts.joins) {
@@ -142,13 +152,15 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
         return dma_device_begin_persistent(comm, task);
     }
     dma_task_set_running(task);
-    if ((offer = make_offer(comm, task, &why)) == DMA_OFFER_DATA) {
+    offer = make_offer(comm, task, &why);
+    if (offer == DMA_OFFER_DATA && !call->prepares) {
         return begin_on_host(comm, task, why);
     }
+    flags ^= offer == DMA_OFFER_DATA ? DMA_SIGN_DEVICE : 0;
     flags |= call->by_link ? DMA_SIGN_LINK : offer == DMA_OFFER_JOIN ? DMA_SIGN_JOINS : 0;
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | flags, 0);
     dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
-    if (offer == DMA_OFFER_ENGINE) {
+    if (offer == DMA_OFFER_ENGINE && !call->prepares) {
         dma_device_copy_early(comm, task);
     }
     return DMA_OK;
@@ -168,7 +180,10 @@ static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, dma_census_
             return DMA_AGAIN;
         }
         dma_entry_take_ack(w, r, d);
-        if ((status = dma_entry_compare(task->run.sign, d->sign)) != DMA_OK) {
+        /* Starts find a call that differs: it is not prepared. If two ranks differ, every rank differs from one. */
+        if ((status = dma_entry_compare(task->run.sign, d->sign)) != DMA_OK && task->device->prepares) {
+            c->data = true;
+        } else if (status != DMA_OK) {
             task->run.failed_rank = r;
             return status;
         }
@@ -206,6 +221,10 @@ static dma_status_t follow(dma_comm_t *comm, dma_task_t *task, const dma_decisio
 {
     const dma_census_t *census = &comm->device->census;
 
+    if (task->device->prepares && decision->mode != DMA_MODE_VOTE) {
+        dma_device_prepare(comm, task, decision);
+        return DMA_OK;
+    }
     switch (decision->mode) {
     case DMA_MODE_HOST:
         return dma_device_begin_host(comm, task, true, decision->why);
@@ -222,12 +241,26 @@ static dma_status_t follow(dma_comm_t *comm, dma_task_t *task, const dma_decisio
     }
 }
 
-/* The engines need the records of all ranks. */
+/* Of the call of *_init: its starts find blocks that differ, and find no engine that has no plan. */
+static dma_status_t try_to_prepare(dma_comm_t *comm, dma_task_t *task, dma_status_t status)
+{
+    if (status == DMA_ERR_TRUNCATE ||
+        (status == DMA_OK && dma_device_bind(comm, task, dma_device_largest_block(comm, task)) != DMA_OK)) {
+        status = DMA_UNSUPPORTED;
+    }
+    task->device->why = status == DMA_OK ? DMA_REASON_NONE : DMA_REASON_unprepared_open;
+    return status;
+}
+
+/* The engines need the records of all ranks. *opened: this rank can use them. */
 static dma_status_t read_records(dma_comm_t *comm, dma_task_t *task, bool *opened)
 {
     dma_census_t *census = &comm->device->census;
     dma_status_t status = dma_device_read_records(comm, task);
 
+    if (task->device->prepares) {
+        status = try_to_prepare(comm, task, status);
+    }
     *opened = status == DMA_OK;
     census->shapes = dma_device_all_support_shapes(comm, task);
     if (status == DMA_UNSUPPORTED) {

@@ -157,8 +157,9 @@ struct dma_device_call {
     uint64_t piece;                  /* most bytes of a block for which `memory` has room; 0: for all of them */
     bool piece_send, piece_recv;     /* then: this side is replaced */
     dma_status_t failed;             /* not DMA_OK: the submitter has found this error */
-    bool persistent;                 /* a start of a persistent call: this struct belongs to the communicator */
-    dma_gpu_memory_t recv;           /* the receive buffer */
+    bool prepares;         /* the call of *_init: it ends when the ranks have decided how its starts are carried out */
+    bool persistent;       /* a start of a persistent call: this struct belongs to the communicator */
+    dma_gpu_memory_t recv; /* the receive buffer */
     dma_shape_t send_shape, recv_shape; /* of the blocks that the engine would use */
     /* in `sides`: the irregular datatype of the blocks, or NULL. They have no shape then */
     const dma_side_t *send_type, *recv_type;
@@ -413,6 +414,8 @@ bool dma_device_all_support_shapes(const dma_comm_t *comm, const dma_task_t *tas
 dma_status_t dma_device_advance(dma_comm_t *comm, dma_task_t *task);
 /* Who runs the call from now on. */
 void dma_device_set_runner(dma_task_t *task, const dma_device_runner_t *runner);
+/* Ends a call that has not run a plan. */
+void dma_device_end_streaming(dma_comm_t *comm, dma_task_t *task);
 /* The next step is one that the submitter must not make. false: the caller's thread makes it. */
 bool dma_device_is_left_to_caller(dma_comm_t *comm);
 /* All ranks have entered, voted or started: wakes the submitters of those that were waiting. */
@@ -575,15 +578,13 @@ void dma_device_parts_end(dma_comm_t *comm, bool keep);
 
 /* ---- persistent.c ---- */
 
-/* Collective and blocking, with records of all ranks (core/setup/bootstrap.h). The caller ends the exchange if DMA_OK is returned. */
-struct dma_bootstrap;
-dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t bytes, struct dma_bootstrap *exchange);
-/* *all: `yes` of all ranks. */
-dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all);
-
 /* Collective and blocking. If the buffers of all ranks are device memory, does once what each start would have to do.
  * After an error the communicator has failed. */
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays);
+/* Of its call: publishes the buffers, or says why engines cannot serve its starts. */
+dma_reason_t dma_device_prepare_offer(dma_comm_t *comm, dma_task_t *task);
+/* Of its call: all ranks have decided. If engines are to run it, keeps what its starts need. */
+void dma_device_prepare(dma_comm_t *comm, dma_task_t *task, const dma_decision_t *decision);
 /* Makes the task of a start. DMA_UNSUPPORTED: the starts are not prepared, and the call has to be resolved. */
 dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);

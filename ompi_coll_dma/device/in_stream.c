@@ -479,12 +479,6 @@ static uint64_t task_position(const dma_comm_t *comm, const dma_task_t *task)
     return reached(comm);
 }
 
-static void end_task(dma_comm_t *comm, dma_task_t *task)
-{
-    (void)task;
-    comm->streaming = NULL;
-}
-
 static const char *task_name(const dma_task_t *task)
 {
     (void)task;
@@ -494,7 +488,7 @@ static const char *task_name(const dma_task_t *task)
 const dma_device_runner_t dma_device_by_stream = {
     .name = task_name,
     .advance = advance_stream,
-    .end = end_task,
+    .end = dma_device_end_streaming,
     .waits_for = task_waits_for,
     .position = task_position,
 };

@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/setup/bootstrap.h"
 #include "device/device.h"
 
 #define BEHIND_HEAD 64 /* where the words begin in a block of the arena: a line of their own */
@@ -132,13 +131,13 @@ static bool is_valid(const dma_comm_t *comm, const dma_parts_t *parts, int rank,
 }
 
 /* All ranks have words: where this rank's blocks are announced. */
-static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_bootstrap_t *exchange)
+static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_device_words_t *all)
 {
     struct dma_device_comm *dc = comm->device;
     dma_parts_target_t *targets = targets_of(dc);
 
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_device_words_t *w = dma_bootstrap_record(exchange, r);
+        const dma_device_words_t *w = &all[r];
 
         if (!is_valid(comm, parts, r, w)) {
             return false;
@@ -161,9 +160,9 @@ static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_bo
 }
 
 /* All ranks have told where their words are. Arms the first start. Or says why this rank cannot. */
-static dma_reason_t arm_first(dma_comm_t *comm, dma_parts_t *parts, const dma_bootstrap_t *exchange)
+static dma_reason_t arm_first(dma_comm_t *comm, dma_parts_t *parts, const dma_device_words_t *all)
 {
-    if (!set_targets(comm, parts, exchange)) {
+    if (!set_targets(comm, parts, all)) {
         return DMA_REASON_parts_peer;
     }
     dma_comm_lock(comm);
@@ -186,13 +185,25 @@ static void refuse(dma_comm_t *comm, dma_parts_t *parts, dma_reason_t why)
     parts->arrived = NULL;
 }
 
-dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts)
+/* *all: `yes` of all ranks. */
+static dma_status_t combine(dma_comm_t *comm, bool yes, bool *votes, bool *all)
+{
+    dma_status_t status = dma_comm_agree(comm, &yes, votes, sizeof(yes));
+
+    *all = true;
+    for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
+        *all = *all && votes[r];
+    }
+    return status;
+}
+
+/* `all`: room for the words of all ranks. */
+static dma_status_t agree(dma_comm_t *comm, dma_parts_t *parts, dma_device_words_t *all)
 {
     dma_reason_t why = find_obstacle(comm);
     dma_device_words_t own = {0};
-    dma_bootstrap_t exchange;
     dma_status_t status;
-    bool all;
+    bool served = false;
 
     why = why ? why : take(comm, parts);
     if (!why && !register_arenas(comm)) {
@@ -205,17 +216,24 @@ dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts)
         parts->in_kernels = targets_of(comm->device)[comm->rank].arrived ==
                             (uint64_t)(uintptr_t)comm->window.peers[comm->rank].mapping->base;
     }
-    status = dma_device_exchange(comm, &own, sizeof(own), &exchange);
-    if (status != DMA_OK) {
+    if ((status = dma_comm_agree(comm, &own, all, sizeof(own))) != DMA_OK) {
         return status;
     }
-    why = why ? why : arm_first(comm, parts, &exchange);
-    dma_bootstrap_end(&exchange);
-    status = dma_device_all(comm, !why, &all);
-    if (status == DMA_OK && all) {
+    why = why ? why : arm_first(comm, parts, all);
+    status = combine(comm, !why, (bool *)all, &served);
+    if (status == DMA_OK && served) {
         parts->served = true;
     } else if (status == DMA_OK) {
         refuse(comm, parts, why);
     }
+    return status;
+}
+
+dma_status_t dma_device_parts_init(dma_comm_t *comm, dma_parts_t *parts)
+{
+    dma_device_words_t *all = calloc((size_t)comm->nranks, sizeof(*all));
+    dma_status_t status = all ? agree(comm, parts, all) : DMA_ERR_NOMEM;
+
+    free(all);
     return status;
 }

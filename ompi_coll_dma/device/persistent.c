@@ -1,70 +1,22 @@
 /* Persistent calls in device memory: *_init, starts, and programs that engines have before the start. See device.h. */
 #include <string.h>
 
-#include "core/setup/bootstrap.h"
 #include "device/device.h"
 #include "gpu/brief.h"
 #include "node/entry.h"
-
-#define LAST_PROGRESS 8 /* calls, so that Open MPI's progress has run everything */
 
 static _Atomic uint32_t *ready_word(const dma_comm_t *comm, int rank)
 {
     return &dma_window_ready(&comm->window, rank)->word;
 }
 
-/* Blocking, because *_init is. If another rank has failed or ended, what it has sent before may have arrived since the last look. */
-dma_status_t dma_device_exchange(dma_comm_t *comm, const void *record, size_t bytes, dma_bootstrap_t *exchange)
-{
-    dma_pause_t pause = {0};
-    double looked = dma_now();
-    dma_status_t failed = DMA_OK, status;
-
-    status = dma_bootstrap_begin(exchange, comm->host, comm->handle, comm->rank, comm->nranks, record, bytes);
-    if (status != DMA_OK) {
-        return status;
-    }
-    while ((status = dma_bootstrap_advance(exchange)) == DMA_AGAIN && failed == DMA_OK) {
-        dma_pause_moved(&pause, (uint64_t)exchange->have);
-        dma_pause(&pause);
-        failed = dma_host_find_failure(comm, &looked);
-        for (int i = 0; i < (failed == DMA_OK ? 1 : LAST_PROGRESS); i++) {
-            comm->host->progress();
-        }
-    }
-    if (status != DMA_OK) {
-        dma_bootstrap_cancel(exchange);
-    }
-    return status == DMA_AGAIN ? failed : status;
-}
-
-dma_status_t dma_device_all(dma_comm_t *comm, bool yes, bool *all)
-{
-    dma_bootstrap_t exchange;
-    uint64_t word = yes;
-    dma_status_t status = dma_device_exchange(comm, &word, sizeof(word), &exchange);
-
-    *all = yes && status == DMA_OK;
-    if (status != DMA_OK) {
-        return status;
-    }
-    for (int r = 0; r < comm->nranks; r++) {
-        *all = *all && *(const uint64_t *)dma_bootstrap_record(&exchange, r);
-    }
-    dma_bootstrap_end(&exchange);
-    return DMA_OK;
-}
-
-/* Makes a task for the call, which dma_device_serves has accepted, and publishes its record. Or says why it could not. */
-static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call, void *arrays)
+dma_reason_t dma_device_prepare_offer(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc;
     dma_reason_t why;
 
-    if (dma_task_init(comm, task, call, arrays) != DMA_OK || !task->device || !task->device->served ||
-        !(dc = dma_device_comm(comm, task->device->rt, task->device->device, &why)) ||
-        dma_device_needs_scratch(dc, task->device)) {
-        return DMA_REASON_unprepared_resolve;
+    if (!(dc = dma_device_comm(comm, task->device->rt, task->device->device, &why))) {
+        return DMA_REASON_unprepared_engine;
     }
     dc->may_arm = dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0;
     dma_device_check_export(comm, task->device);
@@ -79,19 +31,6 @@ static dma_reason_t publish_call(dma_comm_t *comm, dma_task_t *task, const dma_c
     return DMA_REASON_NONE;
 }
 
-/* Opens what all ranks have published, binds the engine and finds the plan. Or says why this rank cannot. */
-static dma_reason_t prepare_call(dma_comm_t *comm, dma_task_t *task)
-{
-    if (dma_device_read_records(comm, task) != DMA_OK) {
-        return DMA_REASON_unprepared_open;
-    }
-    if (!dma_device_all_support_shapes(comm, task)) {
-        return DMA_REASON_unprepared_shapes;
-    }
-    return dma_device_bind(comm, task, dma_device_largest_block(comm, task)) == DMA_OK ? DMA_REASON_NONE
-                                                                                       : DMA_REASON_unprepared_plan;
-}
-
 /* Keeps what all starts have in common. */
 static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
 {
@@ -103,6 +42,7 @@ static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
     }
     dc->start_call = *task->device;
     dc->start_call.persistent = true;
+    dc->start_call.prepares = false;
     dc->start_call.failed = DMA_OK;
     dc->start_run = task->run;
     dc->start_run.shape = dma_device_sent_shape(&dc->start_call, task->in_place);
@@ -113,63 +53,54 @@ static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
     dc->all_may_arm = dc->can_arm = features & DMA_GPU_PRELAUNCH;
 }
 
-/* *all: all ranks have published the same call. Prepared starts publish no descriptors, in which other starts find a call that
- * differs. A call that differs is not prepared, so its starts find it. If two ranks differ, every rank differs from one. */
-static dma_status_t all_published(dma_comm_t *comm, const dma_task_t *task, bool published, bool *all)
+/* ---- *_init is a call on the channel that only gets ready to run ---- */
+
+static dma_status_t advance_nothing(dma_comm_t *comm, dma_task_t *task)
 {
-    struct {
-        uint64_t published, sign;
-    } own = {published, published ? task->run.sign : 0};
-    dma_bootstrap_t exchange;
-    dma_status_t status = dma_device_exchange(comm, &own, sizeof(own), &exchange);
-
-    *all = published && status == DMA_OK;
-    if (status != DMA_OK) {
-        return status;
-    }
-    for (int r = 0; r < comm->nranks; r++) {
-        const uint64_t *record = dma_bootstrap_record(&exchange, r);
-
-        *all = *all && record[0] && dma_entry_compare(own.sign, record[1]) == DMA_OK;
-    }
-    dma_bootstrap_end(&exchange);
+    (void)comm;
+    (void)task;
     return DMA_OK;
 }
 
-/* `comm` is that of a channel which is being made: no other thread knows of it before this returns, so this takes its lock only for
- * functions that ask for it. A failure of the parent touches the parent's memory only. */
+static const dma_device_runner_t by_nobody = {.advance = advance_nothing, .end = dma_device_end_streaming};
+
+void dma_device_prepare(dma_comm_t *comm, dma_task_t *task, const dma_decision_t *decision)
+{
+    dma_reason_t why = task->device->why;
+
+    dma_device_set_runner(task, &by_nobody);
+    if (decision->mode == DMA_MODE_ENGINE) {
+        save_prepared_call(comm, task);
+    } else {
+        dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared_peer);
+    }
+}
+
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays)
 {
-    dma_task_t task = {.comm = comm};
-    dma_reason_t why = publish_call(comm, &task, call, arrays);
-    bool all;
-    dma_status_t status = all_published(comm, &task, !why, &all);
+    dma_task_t task;
+    dma_status_t status = dma_task_init(comm, &task, call, arrays);
 
-    if (status == DMA_OK && all) {
-        why = prepare_call(comm, &task);
-        status = dma_device_all(comm, !why, &all);
-        if (status == DMA_OK) {
-            dma_device_end_agreement(comm, &task, all);
-        }
-        if (status == DMA_OK && all) {
-            save_prepared_call(comm, &task);
-        }
+    if (status == DMA_OK && !(task.device && task.device->served)) {
+        status = DMA_ERR_ENGINE; /* dma_device_serves has said so; its memory has changed meanwhile */
     }
-    dma_task_drop(&task);
-    if (status == DMA_OK && all && call->parts) {
-        status = dma_device_parts_init(comm, call->parts);
+    if (status == DMA_OK) {
+        task.device->prepares = true;
+        task.device->why = DMA_REASON_NONE;
+    }
+    status = dma_comm_run_own(comm, &task, status);
+    if (status == DMA_OK && comm->device && comm->device->prepared) {
+        if (call->parts) {
+            status = dma_device_parts_init(comm, call->parts);
+        } else {
+            dma_comm_lock(comm);
+            dma_device_arm(comm);
+            dma_comm_unlock(comm);
+        }
     }
     if (status != DMA_OK) {
         dma_comm_lock(comm);
         dma_comm_fail(comm, status, "making a persistent call on %s failed: %s", comm->text, dma_status_name(status));
-        dma_comm_unlock(comm);
-    } else if (!all) {
-        dma_comm_lock(comm);
-        dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared_peer);
-        dma_comm_unlock(comm);
-    } else if (!call->parts && comm->device && comm->device->prepared) {
-        dma_comm_lock(comm);
-        dma_device_arm(comm);
         dma_comm_unlock(comm);
     }
     return status;

@@ -1,42 +1,42 @@
 /*
  * Ranks that fail or end while all make a persistent call in device memory (device/persistent.c): the others get an error, and wait
- * for nobody. Ranks are threads; the last one is the one that fails, in one of the exchanges.
+ * for nobody. Ranks are threads; the last one is the one that fails.
  */
 #include <stdatomic.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/comm.h"
-#include "core/setup/bootstrap.h"
+#include "device/device.h"
 #include "libengine_call.h"
 #include "libunit.h"
 
-enum { RANKS = 3, LAST = RANKS - 1, EXCHANGES = 2, MOST_BYTES = 16 /* of a record; those of set-ups are larger */ };
+enum { RANKS = 3, LAST = RANKS - 1, STEPS = 2 };
 
+/* The last rank stops before it has entered the call that gets ready, or before it votes. */
 typedef struct fault {
-    int exchange; /* in which the last rank sends nothing */
-    bool ends;    /* its process has ended; else it fails, for want of memory */
+    int step;
+    bool ends; /* its process has ended; else it fails, for want of memory */
 } fault_t;
 
 static fault_t fault;
-static _Thread_local int exchanges;
 static _Atomic(const dma_mapping_t *) ended; /* the arena of the process that has */
 static _Atomic int over;                     /* ranks that have an error */
 
-dma_status_t __real_dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
-                                        const void *record, size_t bytes);
-dma_status_t __wrap_dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
-                                        const void *record, size_t bytes);
+dma_status_t __real_dma_comm_run_own(dma_comm_t *comm, dma_task_t *task, dma_status_t status);
+dma_status_t __wrap_dma_comm_run_own(dma_comm_t *comm, dma_task_t *task, dma_status_t status);
+dma_status_t __real_dma_device_read_records(dma_comm_t *comm, dma_task_t *task);
+dma_status_t __wrap_dma_device_read_records(dma_comm_t *comm, dma_task_t *task);
 bool __real_dma_mapping_alive(const dma_mapping_t *mapping);
 bool __wrap_dma_mapping_alive(const dma_mapping_t *mapping);
 
 static const dma_mapping_t *arena_of_last;
 
-dma_status_t __wrap_dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *host, void *handle, int rank, int nranks,
-                                        const void *record, size_t bytes)
+/* `status`: else. */
+static dma_status_t stop_in(const dma_comm_t *comm, int step, dma_status_t status)
 {
-    if (rank != LAST || bytes > MOST_BYTES || exchanges++ != fault.exchange) {
-        return __real_dma_bootstrap_begin(ex, host, handle, rank, nranks, record, bytes);
+    if (comm->rank != LAST || fault.step != step) {
+        return status;
     }
     if (fault.ends) {
         usleep(20000);
@@ -45,8 +45,19 @@ dma_status_t __wrap_dma_bootstrap_begin(dma_bootstrap_t *ex, const dma_host_t *h
             usleep(1000);
         }
     }
-    *ex = (dma_bootstrap_t){0};
     return DMA_ERR_NOMEM;
+}
+
+dma_status_t __wrap_dma_comm_run_own(dma_comm_t *comm, dma_task_t *task, dma_status_t status)
+{
+    return __real_dma_comm_run_own(comm, task, stop_in(comm, 0, status));
+}
+
+dma_status_t __wrap_dma_device_read_records(dma_comm_t *comm, dma_task_t *task)
+{
+    dma_status_t status = stop_in(comm, 1, DMA_OK);
+
+    return status == DMA_OK ? __real_dma_device_read_records(comm, task) : status;
 }
 
 bool __wrap_dma_mapping_alive(const dma_mapping_t *mapping)
@@ -61,7 +72,6 @@ static void make(rank_t *r)
     dma_channel_t *channel;
     dma_status_t status;
 
-    exchanges = 0;
     threads_prepare(r, r->comms[0]);
     if (r->rank == LAST) {
         arena_of_last = r->comms[0]->window.peers[LAST].mapping;
@@ -84,7 +94,7 @@ START_TEST(the_others_get_an_error)
 {
     job_t job = call_job(RANKS, make, NULL);
 
-    fault = (fault_t){.exchange = _i % EXCHANGES, .ends = _i >= EXCHANGES};
+    fault = (fault_t){.step = _i % STEPS, .ends = _i >= STEPS};
     atomic_store(&ended, NULL);
     atomic_store(&over, 0);
     call_run_job(&job);
@@ -95,6 +105,6 @@ int main(void)
 {
     Suite *s = suite_create("device_init");
 
-    unit_loop(s, the_others_get_an_error, 0, 2 * EXCHANGES, 30);
+    unit_loop(s, the_others_get_an_error, 0, 2 * STEPS, 30);
     return unit_main(s);
 }
