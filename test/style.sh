@@ -50,13 +50,6 @@ threads() {
     ! grep -rnE '\bpthread_create\(' include ompi_coll_dma mpix "${transports[@]}" | grep -v '^include/dma/thread\.h:'
 }
 
-short_files() {
-    local long
-    long=$(sources | xargs wc -l | awk '$2 != "total" && $1 > 600')
-    echo "$long"
-    [ -z "$long" ]
-}
-
 # list_of FILE: the makefile whose lists have it: local.mk of its folder, or of the nearest folder above that has one
 list_of() {
     local folder=$1
@@ -172,7 +165,6 @@ clang_quiet() {
         xargs -0 -P "$(nproc)" -n 8 clang "${flags[@]}"
 }
 
-ok 'no file has more than 600 lines' short_files
 ok 'threads of ours leave the application its signals' threads
 ok 'only the component and the public library include Open MPI' layers
 ok 'mpi_names.h and series.h depend on the version of Open MPI' series
