@@ -157,9 +157,10 @@ static void progress_after(dma_comm_t *comm, const dma_pause_t *pause)
 /* Between two looks, number `turn`. */
 static void pause_wait(dma_comm_t *comm, dma_pause_t *pause, unsigned turn)
 {
-    /* before the end of the set-up nobody knows whether ranks share cores */
-    if (comm->state == DMA_COMM_SETUP || comm->oversubscribed) {
-        if (dma_pause(pause) || turn % YIELD_TURNS == YIELD_TURNS - 1) {
+    bool setup = comm->state == DMA_COMM_SETUP; /* nobody knows yet whether ranks share cores, and only messages come */
+
+    if (setup || comm->oversubscribed) {
+        if (dma_pause(pause) || setup || turn % YIELD_TURNS == YIELD_TURNS - 1) {
             progress_after(comm, pause);
         }
     } else if (comm->route->pause) {

@@ -300,6 +300,45 @@ START_TEST(rank_that_waits_long_sleeps)
 }
 END_TEST
 
+/* Only messages come in a set-up, and only progress receives them. */
+static _Thread_local unsigned progressed;
+
+static void count_progress(void)
+{
+    progressed++;
+    threads_host.progress(); /* yields once */
+}
+
+static void waits_in_setup(rank_t *r)
+{
+    dma_comm_t *comm = r->comms[0];
+    dma_host_t host = threads_host;
+
+    host.progress = count_progress;
+    comm->host = &host;
+    if (r->rank == 1) {
+        usleep(20000);
+    } else {
+        fake(5000);
+    }
+    threads_prepare(r, comm);
+    comm->host = &threads_host;
+    if (r->rank == 0) {
+        must(r, progressed > 10, "the wait was short");
+        must(r, yields <= 2 * progressed + 1, "%u calls of progress, %u yields", progressed, yields);
+        real();
+    }
+}
+
+START_TEST(progress_runs_at_each_look_of_a_setup)
+{
+    job_t job = threads_job(2, waits_in_setup);
+
+    job.delay_us = 0;
+    threads_run(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("pause");
@@ -313,5 +352,6 @@ int main(void)
     unit_test(suite, kernel_is_asked_seldom, 10);
     unit_test(suite, spinning_wait_sleeps_only_on_a_shared_core, 10);
     unit_test(suite, rank_that_waits_long_sleeps, 20);
+    unit_test(suite, progress_runs_at_each_look_of_a_setup, 20);
     return unit_main(suite);
 }
