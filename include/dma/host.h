@@ -50,11 +50,14 @@ typedef struct dma_strip {
 
 typedef dma_status_t (*dma_visit_t)(void *arg, const dma_strip_t *strip);
 
+#define DMA_HOST_TAGS 32767 /* as many as MPI promises */
+
 typedef struct dma_host {
-    /* Messages of the set-up. They are ordered per pair of ranks and use a tag of their own, so that the user's
-     * receives never match them. `test` releases a request that it finds complete and sets *req to NULL. */
-    dma_status_t (*isend)(void *comm, const void *buf, size_t bytes, int peer, void **req);
-    dma_status_t (*irecv)(void *comm, void *buf, size_t bytes, int peer, void **req);
+    /* Messages. Those with the same tag are ordered per pair of ranks. The user's receives never match those with tag 0. Other
+     * tags, up to DMA_HOST_TAGS, are only for what comm_dup has made. `test` releases a request that it finds complete and sets
+     * *req to NULL. */
+    dma_status_t (*isend)(void *comm, const void *buf, size_t bytes, int peer, int tag, void **req);
+    dma_status_t (*irecv)(void *comm, void *buf, size_t bytes, int peer, int tag, void **req);
     dma_status_t (*test)(void *comm, void **req);
     /* Takes back a receive, and sets *req to NULL; not if a message has come for it already. NULL: none can be taken back. */
     void (*cancel)(void *comm, void **req);

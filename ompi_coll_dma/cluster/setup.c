@@ -56,18 +56,18 @@ typedef struct node_handle {
     const dma_node_map_t *node_map;
 } node_handle_t;
 
-static dma_status_t node_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+static dma_status_t node_isend(void *comm, const void *buf, size_t bytes, int peer, int tag, void **req)
 {
     node_handle_t *h = comm;
 
-    return h->host->isend(h->handle, buf, bytes, dma_node_map_rank(h->node_map, h->node_map->node, peer), req);
+    return h->host->isend(h->handle, buf, bytes, dma_node_map_rank(h->node_map, h->node_map->node, peer), tag, req);
 }
 
-static dma_status_t node_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+static dma_status_t node_irecv(void *comm, void *buf, size_t bytes, int peer, int tag, void **req)
 {
     node_handle_t *h = comm;
 
-    return h->host->irecv(h->handle, buf, bytes, dma_node_map_rank(h->node_map, h->node_map->node, peer), req);
+    return h->host->irecv(h->handle, buf, bytes, dma_node_map_rank(h->node_map, h->node_map->node, peer), tag, req);
 }
 
 static dma_status_t node_test(void *comm, void **req)

@@ -3,17 +3,23 @@
  */
 #include "coll_dma.h"
 
-static dma_status_t isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+/* No receive of the user's, not even with MPI_ANY_TAG, matches a negative tag. Other tags are used only on our communicators. */
+static int mpi_tag(int tag)
+{
+    return tag ? tag : COLL_DMA_TAG;
+}
+
+static dma_status_t isend(void *comm, const void *buf, size_t bytes, int peer, int tag, void **req)
 {
     int rc = MCA_PML_CALL(
-        isend(buf, bytes, MPI_BYTE, peer, COLL_DMA_TAG, MCA_PML_BASE_SEND_STANDARD, comm, (ompi_request_t **)req));
+        isend(buf, bytes, MPI_BYTE, peer, mpi_tag(tag), MCA_PML_BASE_SEND_STANDARD, comm, (ompi_request_t **)req));
 
     return OMPI_SUCCESS == rc ? DMA_OK : DMA_ERR_NET;
 }
 
-static dma_status_t irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+static dma_status_t irecv(void *comm, void *buf, size_t bytes, int peer, int tag, void **req)
 {
-    int rc = MCA_PML_CALL(irecv(buf, bytes, MPI_BYTE, peer, COLL_DMA_TAG, comm, (ompi_request_t **)req));
+    int rc = MCA_PML_CALL(irecv(buf, bytes, MPI_BYTE, peer, mpi_tag(tag), comm, (ompi_request_t **)req));
 
     return OMPI_SUCCESS == rc ? DMA_OK : DMA_ERR_NET;
 }

@@ -10,9 +10,11 @@
  * communicator failed does not make the channel. So a rank that waits in the set-up of a channel also looks at that
  * communicator (the `watch` hook of its route).
  *
- * If there is no room for the shared memory, the channel's communicator is ASIDE and its starts are done by messages.
- * These need a separate communicator of the host services, because ranks may start different channels in different
- * orders.
+ * If there is no room for the shared memory, the channel's communicator is ASIDE and its starts are done by messages. Ranks may
+ * start different channels in different orders, so each such channel has a tag of its own, in a communicator of the host services
+ * that serves all channels of its parent (carrier_t). Ranks make the channels of a communicator in the same order, so they count
+ * the tags alike. The tag of a channel that is gone is not used again: a rank may make the next one while another rank has still
+ * to receive messages of the old one.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +29,17 @@ struct dma_channel {
     dma_done_t done;
     void *arg;
     void *arrays;
-    void *comm_dup; /* of the host services, if starts are done by messages; else NULL */
-    void *numbers;  /* copies of counts and displacements */
-    bool resolved;  /* the task is resolved, and every start uses it as it is */
+    void *numbers; /* copies of counts and displacements */
+    bool resolved; /* the task is resolved, and every start uses it as it is */
 };
+
+/* Of the host services, for messages of channels. Making one takes long (all ranks agree on its number), tags cost nothing. It
+ * lives as long as the channels' parent. */
+typedef struct dma_carrier {
+    void *handle;
+    int tags; /* given away, from 1 on */
+    struct dma_carrier *next;
+} carrier_t;
 
 /* Copies an array of numbers to *next. NULL gives NULL. */
 static void *copy_numbers(char **next, const void *array, size_t bytes)
@@ -63,19 +72,45 @@ static dma_status_t copy_call(dma_channel_t *ch, const dma_call_t *call, int nra
     return DMA_OK;
 }
 
-/* From now on starts are done by messages. */
-static dma_status_t use_messages(dma_channel_t *ch)
+static dma_status_t add_carrier(dma_comm_t *parent)
 {
-    dma_comm_t *comm = ch->comm;
-    dma_status_t status = comm->host->comm_dup(comm->handle, &ch->comm_dup);
+    carrier_t *carrier = calloc(1, sizeof(*carrier));
+    dma_status_t status = carrier ? parent->host->comm_dup(parent->handle, &carrier->handle) : DMA_ERR_NOMEM;
 
     if (status != DMA_OK) {
-        ch->comm_dup = NULL;
+        free(carrier);
         return status;
     }
-    comm->handle = ch->comm_dup;
+    carrier->next = parent->carriers;
+    parent->carriers = carrier;
+    return DMA_OK;
+}
+
+/* From now on starts are done by messages. No lock: ranks make the channels of a communicator one after the other. */
+static dma_status_t use_messages(dma_channel_t *ch)
+{
+    dma_comm_t *comm = ch->comm, *parent = comm->parent;
+
+    if (!parent->carriers || parent->carriers->tags == DMA_HOST_TAGS) {
+        dma_status_t status = add_carrier(parent);
+
+        if (status != DMA_OK) {
+            return status;
+        }
+    }
+    comm->handle = parent->carriers->handle;
+    comm->tag = ++parent->carriers->tags;
     dma_comm_step_aside(comm);
     return DMA_OK;
+}
+
+void dma_channels_end(dma_comm_t *parent)
+{
+    for (carrier_t *carrier; (carrier = parent->carriers);) {
+        parent->carriers = carrier->next;
+        parent->host->comm_free(carrier->handle);
+        free(carrier);
+    }
 }
 
 /* If nothing is packed, starts differ only in their sequence numbers, so the call is resolved once. If the process has
@@ -325,12 +360,7 @@ void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream)
 
 void dma_channel_destroy(dma_channel_t *ch)
 {
-    const dma_host_t *host = ch->comm->host;
-
     dma_comm_destroy(ch->comm);
-    if (ch->comm_dup) {
-        host->comm_free(ch->comm_dup);
-    }
     free(ch->arrays);
     free(ch->numbers);
     free(ch);

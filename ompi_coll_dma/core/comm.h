@@ -156,6 +156,8 @@ struct dma_comm {
     dma_proc_t *proc;
     const dma_host_t *host;
     void *handle;
+    int tag;                      /* of messages of calls: 0, or that of a channel (channel.c) */
+    struct dma_carrier *carriers; /* of messages of its channels */
     int rank, nranks;
     dma_plain_t plain;   /* of the process, from the set-up on */
     const bool *threads; /* as in dma_comm_config_t */
@@ -491,6 +493,11 @@ void dma_setup_cancel(dma_comm_t *comm);
 dma_wait_t dma_setup_waits_for(const dma_comm_t *comm, const char **phase);
 /* Tells peers that can be READY already that this rank has failed. */
 void dma_setup_poison(dma_comm_t *comm, dma_status_t status);
+
+/* ---- channel.c ---- */
+
+/* The communicator has no channels any more: gives back what carried their messages. */
+void dma_channels_end(dma_comm_t *parent);
 
 /* ---- setup/channel.c ---- */
 

@@ -90,7 +90,7 @@ static dma_status_t send_all(dma_task_t *task)
             next += bytes;
         }
         if (r != comm->rank) {
-            status = comm->host->isend(comm->handle, from, bytes, r, &m->reqs[2 * r]);
+            status = comm->host->isend(comm->handle, from, bytes, r, comm->tag, &m->reqs[2 * r]);
         } else if (!task->in_place) {
             memcpy(dma_blocks_addr(&task->run.recv, (uint64_t)r), from, bytes);
         }
@@ -105,9 +105,9 @@ static dma_status_t receive_all(dma_task_t *task)
 
     for (int r = 0; status == DMA_OK && r < comm->nranks; r++) {
         if (r != comm->rank) {
-            status =
-                comm->host->irecv(comm->handle, dma_blocks_addr(&task->run.recv, (uint64_t)r),
-                                  dma_blocks_bytes(&task->run.recv, (uint64_t)r), r, &task->messages->reqs[2 * r + 1]);
+            status = comm->host->irecv(comm->handle, dma_blocks_addr(&task->run.recv, (uint64_t)r),
+                                       dma_blocks_bytes(&task->run.recv, (uint64_t)r), r, comm->tag,
+                                       &task->messages->reqs[2 * r + 1]);
         }
     }
     return status;

@@ -24,6 +24,7 @@ typedef struct message {
     const void *from;
     void *to;
     size_t bytes;
+    int tag;
     char *data; /* eager: a copy */
     group_t *group;
     int src, dst;
@@ -153,29 +154,36 @@ static dma_status_t post(member_t *me, int peer, message_t m, void **req)
     return status;
 }
 
-static dma_status_t thread_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+static dma_status_t thread_isend(void *comm, const void *buf, size_t bytes, int peer, int tag, void **req)
 {
-    return post(comm, peer, (message_t){.send = true, .from = buf, .bytes = bytes}, req);
+    return post(comm, peer, (message_t){.send = true, .from = buf, .bytes = bytes, .tag = tag}, req);
 }
 
-static dma_status_t thread_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+static dma_status_t thread_irecv(void *comm, void *buf, size_t bytes, int peer, int tag, void **req)
 {
-    return post(comm, peer, (message_t){.to = buf, .bytes = bytes}, req);
+    return post(comm, peer, (message_t){.to = buf, .bytes = bytes, .tag = tag}, req);
 }
 
 /* Delivers the due messages of one pair. An eager send has no owner once its sender has forgotten it. */
 static void deliver(group_t *g, int src, int dst)
 {
     size_t pair = (size_t)src * (size_t)g->n + (size_t)dst;
-    message_t *s, *r;
+    message_t **s_link = &g->sends[pair], **r_link, *s, *r;
 
-    while ((s = g->sends[pair]) && (r = g->recvs[pair]) && s->due <= dma_now()) {
+    while ((s = *s_link) && s->due <= dma_now()) {
+        for (r_link = &g->recvs[pair]; (r = *r_link) && r->tag != s->tag;) {
+            r_link = &r->next;
+        }
+        if (!r) {
+            s_link = &s->next;
+            continue;
+        }
         if (s->bytes != r->bytes) {
             must_fail(__FILE__, __LINE__, dst, "a message of %zu bytes for a receive of %zu", s->bytes, r->bytes);
         }
         memcpy(r->to, s->from, s->bytes);
-        g->sends[pair] = s->next;
-        g->recvs[pair] = r->next;
+        *s_link = s->next;
+        *r_link = r->next;
         r->done = true;
         free(s->data);
         s->data = NULL;
@@ -223,6 +231,11 @@ static void thread_cancel(void *comm, void **req)
         *req = NULL;
     }
     pthread_mutex_unlock(&g->lock);
+}
+
+int group_branches(const group_t *g, int rank)
+{
+    return g->asked[rank];
 }
 
 /* A group of its own for the n-th time that every rank asks for one. It lives as long as its parent. */

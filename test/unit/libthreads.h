@@ -3,7 +3,7 @@
  * one test program, each with a process object and communicators of its own. A race detector sees all ranks, because
  * the arenas of one process are mapped once.
  *
- * Messages are FIFO for each pair of ranks, and may be late by a random time. A send completes at once or only when it
+ * Messages are FIFO for each pair of ranks and tag, and may be late by a random time. A send completes at once or only when it
  * has been received; which one is random. A body that finds an error calls must(). Then the program prints the error
  * with the seed and exits, because the other ranks would wait for ever.
  */
@@ -32,6 +32,9 @@ void group_destroy(group_t *g);
 member_t *group_handle(group_t *g, int rank);
 /* From now on the sends of `rank` fail. */
 void group_fail_sends(group_t *g, int rank);
+
+/* For how many communicators `rank` has asked with comm_dup. */
+int group_branches(const group_t *g, int rank);
 
 extern const dma_host_t threads_host;
 

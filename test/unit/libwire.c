@@ -171,13 +171,13 @@ static dma_status_t net_offer(void *comm, const void *buf, size_t bytes, int ran
     (void)comm;
     threads_keep(self, padded);
     memcpy(padded, buf, bytes);
-    return threads_host.isend(group_handle(self->job->groups[1], self->rank), padded, most, rank, req);
+    return threads_host.isend(group_handle(self->job->groups[1], self->rank), padded, most, rank, 0, req);
 }
 
 static dma_status_t net_ask(void *comm, void *buf, size_t bytes, int rank, void **req)
 {
     (void)comm;
-    return threads_host.irecv(group_handle(self->job->groups[1], self->rank), buf, bytes, rank, req);
+    return threads_host.irecv(group_handle(self->job->groups[1], self->rank), buf, bytes, rank, 0, req);
 }
 
 static dma_status_t net_heard(void *comm, void **req)

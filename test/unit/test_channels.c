@@ -146,16 +146,21 @@ END_TEST
 
 /* ---- many, one after the other ---- */
 
-static void free_in_own_order(rank_t *r, persistent_t *all)
+static void draw_order(rank_t *r, int *order)
 {
-    int order[ALIVE];
-
     for (int i = 0; i < ALIVE; i++) {
         int k = (int)threads_random(r, (uint32_t)i + 1);
 
         order[i] = order[k];
         order[k] = i;
     }
+}
+
+static void free_in_own_order(rank_t *r, persistent_t *all)
+{
+    int order[ALIVE];
+
+    draw_order(r, order);
     for (int i = 0; i < ALIVE; i++) {
         finish(r, &all[order[i]]);
         dma_channel_destroy(all[order[i]].channel);
@@ -269,6 +274,73 @@ START_TEST(one_rank_has_no_room)
 
     job.tune = shrink_arena;
     job.delay_us = 0;
+    threads_run(&job);
+}
+END_TEST
+
+/* ---- without shared memory ---- */
+
+/* Channels of a communicator that is ASIDE. Each rank starts and frees them in an order of its own. */
+static void by_messages(rank_t *r)
+{
+    persistent_t *all = calloc(ALIVE, sizeof(*all));
+    int order[ALIVE];
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "there is shared memory");
+    for (int turn = 0; turn < 20; turn++) {
+        for (int i = 0; i < ALIVE; i++) {
+            must(r, make(r, &all[i], colls[i % 4], MOST_BLOCK) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+        }
+        draw_order(r, order);
+        for (int i = 0; i < ALIVE; i++) {
+            start(r, &all[order[i]], turn + order[i]);
+        }
+        free_in_own_order(r, all);
+    }
+    must(r, group_branches(r->job->groups[0], r->rank) == 1, "%d communicators",
+         group_branches(r->job->groups[0], r->rank));
+    free(all);
+}
+
+START_TEST(messages_of_channels_share_a_communicator)
+{
+    job_t job = threads_job(RANKS, by_messages);
+
+    job.params.arena_bytes = 0;
+    threads_run(&job);
+}
+END_TEST
+
+/* One channel lives while as many others come and go as there are tags. */
+static void use_up_tags(rank_t *r)
+{
+    persistent_t *old = calloc(1, sizeof(*old)), *young = calloc(1, sizeof(*young));
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "there is shared memory");
+    must(r, make(r, old, DMA_ALLTOALL, MOST_BLOCK) == DMA_OK, "the first one");
+    for (int i = 1; i <= DMA_HOST_TAGS; i++) {
+        must(r, make(r, young, DMA_ALLTOALL, MOST_BLOCK) == DMA_OK, "number %d", i);
+        if (i < DMA_HOST_TAGS) {
+            dma_channel_destroy(young->channel);
+        }
+    }
+    start(r, r->rank ? old : young, r->rank ? 1 : 2);
+    start(r, r->rank ? young : old, r->rank ? 2 : 1);
+    finish(r, old);
+    finish(r, young);
+    dma_channel_destroy(old->channel);
+    dma_channel_destroy(young->channel);
+    must(r, group_branches(r->job->groups[0], r->rank) == 2, "%d communicators",
+         group_branches(r->job->groups[0], r->rank));
+    free(old);
+    free(young);
+}
+
+START_TEST(tags_are_not_used_again)
+{
+    job_t job = threads_job(RANKS, use_up_tags);
+
+    job.params.arena_bytes = 0;
     threads_run(&job);
 }
 END_TEST
@@ -445,6 +517,8 @@ int main(void)
     unit_test(suite, channels_come_and_go, LIMIT);
     unit_test(suite, the_first_leave_room_for_others, LIMIT);
     unit_test(suite, one_rank_has_no_room, LIMIT);
+    unit_test(suite, messages_of_channels_share_a_communicator, LIMIT);
+    unit_test(suite, tags_are_not_used_again, LIMIT);
     unit_test(suite, extents_cover_the_arena, LIMIT);
     unit_test(suite, a_rank_gives_up, 10);
     unit_test(suite, words_stay, 10);

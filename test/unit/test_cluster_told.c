@@ -46,14 +46,14 @@ void *__wrap_calloc(size_t n, size_t bytes)
     foreign = false;                                                                                                   \
     return status
 
-static dma_status_t host_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+static dma_status_t host_isend(void *comm, const void *buf, size_t bytes, int peer, int tag, void **req)
 {
-    ABROAD(threads_host.isend(comm, buf, bytes, peer, req));
+    ABROAD(threads_host.isend(comm, buf, bytes, peer, tag, req));
 }
 
-static dma_status_t host_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+static dma_status_t host_irecv(void *comm, void *buf, size_t bytes, int peer, int tag, void **req)
 {
-    ABROAD(threads_host.irecv(comm, buf, bytes, peer, req));
+    ABROAD(threads_host.irecv(comm, buf, bytes, peer, tag, req));
 }
 
 static dma_status_t host_branch(void *comm, void **branch)

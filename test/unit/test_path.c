@@ -66,16 +66,16 @@ static dma_status_t counted_advance(dma_run_t *run)
     return status;
 }
 
-static dma_status_t counted_isend(void *comm, const void *buf, size_t bytes, int peer, void **req)
+static dma_status_t counted_isend(void *comm, const void *buf, size_t bytes, int peer, int tag, void **req)
 {
     indirect_calls++;
-    return threads_host.isend(comm, buf, bytes, peer, req);
+    return threads_host.isend(comm, buf, bytes, peer, tag, req);
 }
 
-static dma_status_t counted_irecv(void *comm, void *buf, size_t bytes, int peer, void **req)
+static dma_status_t counted_irecv(void *comm, void *buf, size_t bytes, int peer, int tag, void **req)
 {
     indirect_calls++;
-    return threads_host.irecv(comm, buf, bytes, peer, req);
+    return threads_host.irecv(comm, buf, bytes, peer, tag, req);
 }
 
 static dma_status_t counted_test(void *comm, void **req)

@@ -76,11 +76,11 @@ static dma_status_t post(dma_bootstrap_t *ex)
     size_t bytes = (size_t)count * ex->bytes;
     dma_status_t status;
 
-    status = ex->host->irecv(ex->handle, ex->records + (size_t)ex->have * ex->bytes, bytes, from, &ex->receiving);
+    status = ex->host->irecv(ex->handle, ex->records + (size_t)ex->have * ex->bytes, bytes, from, 0, &ex->receiving);
     if (status != DMA_OK) {
         return status;
     }
-    status = ex->host->isend(ex->handle, ex->records, bytes, to, &ex->sending);
+    status = ex->host->isend(ex->handle, ex->records, bytes, to, 0, &ex->sending);
     if (status == DMA_OK) {
         ex->incoming = count;
     }
