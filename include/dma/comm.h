@@ -175,7 +175,7 @@ typedef void (*dma_done_t)(void *arg, dma_status_t status);
  * not DMA_AGAIN, or when an error is returned. If the call completes before this returns, *outcome is its status and `done` is
  * not called; else *outcome is DMA_AGAIN. A post polls its peers for a short time for that. With `outcome` NULL,
  * `done` is called in any case. */
-#define DMA_TASK_BYTES 576
+#define DMA_TASK_BYTES 640
 #define DMA_TASK_ALIGN 16
 dma_status_t dma_comm_post_in(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, void *memory,
                               dma_status_t *outcome);

@@ -3,8 +3,9 @@
  * build without them, DMA_HAVE_EVENTS is not defined and the calls of dma_event_... below are nothing.
  *
  * A begin is raised when a call has been posted and before it can end, an end when it has ended. A call whose begin nobody
- * could see, because no listener was there, has no end. Both are raised with the lock of the communicator held, in
- * whichever thread moves the call on: a listener must not call MPI, except for what MPI_T allows there.
+ * could see, because no listener was there, has no end. Both are raised in a thread of the application that has called MPI: a
+ * begin with the lock of the communicator held, an end when the caller is told that the call has ended. A listener must not call
+ * MPI, except for what MPI_T allows there.
  *
  * Without listeners a call costs the loads of two counts at its begin, and one of its own memory at its end.
  */

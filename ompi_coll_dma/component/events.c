@@ -1,7 +1,8 @@
 /*
  * The events of dma/events.h as events of MPI_T, where Open MPI has them. Open MPI puts `ompi.coll_dma_` in front of their names.
- * A listener asks for MPI_T_CB_REQUIRE_THREAD_SAFE or more, because events come from whichever thread moves a call on, with locks
- * of ours held.
+ * A listener asks for MPI_T_CB_REQUIRE_THREAD_SAFE or more, because events come in any thread that calls MPI, with locks of ours
+ * held. They come in no thread of ours: Open MPI takes events from a list that is safe only if the application has said that it has
+ * several threads.
  */
 #include "coll_dma.h"
 

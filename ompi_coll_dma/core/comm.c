@@ -276,6 +276,7 @@ void dma_comm_deliver(dma_comm_t *comm)
     atomic_store_explicit(&comm->locked, 0, memory_order_release);
     for (task = list; task; task = next) {
         next = task->next;
+        dma_event_end(task);
         dma_task_drop(task);
         task->done(task->arg, task->status); /* the caller may free the task or post it again */
     }
@@ -388,7 +389,9 @@ static inline __attribute__((always_inline)) dma_status_t run_call(dma_comm_t *c
         dma_task_drop(&task);
         return status;
     }
-    return __builtin_expect(dma_task_done(&task), 1) ? task.status : dma_task_wait(&task);
+    status = __builtin_expect(dma_task_done(&task), 1) ? task.status : dma_task_wait(&task);
+    dma_event_end(&task);
+    return status;
 }
 
 static __attribute__((noinline)) dma_status_t run_traced(dma_comm_t *comm, const dma_call_t *call)
@@ -547,6 +550,9 @@ static dma_status_t post(dma_comm_t *comm, dma_task_t *task, dma_status_t status
             task->run.spin_budget = 0;
             task->done = done;
             *outcome = dma_task_test(task);
+            if (*outcome != DMA_AGAIN) {
+                dma_event_end(task);
+            }
         }
         dma_comm_set_active(comm, has_work(comm));
     }

@@ -133,9 +133,12 @@ struct dma_task {
     dma_status_t status; /* once complete */
     dma_coll_t coll;
     bool in_place;
-    bool own_arrays;            /* `arrays` belongs to the task; else to the communicator */
-    dma_form_t form;            /* set with the next one */
-    uint64_t began;             /* for its end event: dma_trace_now; 0: it has none */
+    bool own_arrays; /* `arrays` belongs to the task; else to the communicator */
+    dma_form_t form; /* set with the next one */
+    uint64_t began;  /* for its end event: dma_trace_now; then how long it took; 0: none */
+#ifdef DMA_HAVE_EVENTS
+    dma_prediction_t predicted; /* for its end event */
+#endif
     uint64_t bytes;             /* of the largest block */
     const dma_route_t *route;   /* NULL: the host route */
     const dma_memory_t *memory; /* the call has sides in such memory; NULL: it has none */
@@ -371,11 +374,12 @@ static inline bool dma_task_done(const dma_task_t *task)
     return atomic_load_explicit(&task->state, memory_order_acquire) == DMA_TASK_COMPLETE;
 }
 
-/* ---- events.c: with the lock ---- */
+/* ---- events.c ---- */
 
 #ifdef DMA_HAVE_EVENTS
 /* Tells the listeners, and returns the time. */
 uint64_t dma_event_raise_begin(const dma_task_t *task);
+void dma_event_note(dma_task_t *task);
 void dma_event_raise_end(const dma_task_t *task);
 #endif
 
@@ -395,6 +399,20 @@ static inline void dma_event_begin(const dma_comm_t *comm, dma_task_t *task, dma
 #endif
 }
 
+/* A task has ended; with the lock, in any thread. */
+static inline void dma_event_note_end(dma_task_t *task)
+{
+#ifdef DMA_HAVE_EVENTS
+    if (__builtin_expect(task->began != 0, 0)) {
+        dma_event_note(task);
+    }
+#else
+    (void)task;
+#endif
+}
+
+/* Tells the listeners that it has ended. Not in a thread of ours: where the application has one thread, Open MPI's lists of
+ * events are not made for two. */
 static inline void dma_event_end(const dma_task_t *task)
 {
 #ifdef DMA_HAVE_EVENTS

@@ -46,7 +46,7 @@ void dma_task_complete(dma_task_t *task, dma_status_t status)
         status = dma_stages_out(task);
     }
     task->status = status;
-    dma_event_end(task);
+    dma_event_note_end(task);
     DMA_PROBE3(call_end, task->comm, task->run.seq, task->status);
     dma_trace_mark(task->comm->trace, DMA_TRACE_END, task->run.seq, (uint8_t)-status, 0, 0);
     if (task->done) {

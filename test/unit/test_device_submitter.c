@@ -268,6 +268,89 @@ START_TEST(an_armed_start_wakes_the_others)
 }
 END_TEST
 
+/* ---- events ---- */
+
+#ifdef DMA_HAVE_EVENTS
+static _Thread_local bool is_application;
+static _Thread_local int begun, ended;
+static _Atomic int raised_elsewhere;
+
+static void note_begin(const dma_event_t *event)
+{
+    begun += event->status == 0;
+    raised_elsewhere += !is_application;
+}
+
+static void note_end(const dma_event_t *event)
+{
+    ended += event->status == 0 && event->bytes == gather.elements && event->ns > 0;
+    raised_elsewhere += !is_application;
+}
+
+static void count_done(void *arg, dma_status_t status)
+{
+    *(int *)arg += status == DMA_OK;
+}
+
+/* The thread ends all calls of rank 0 but the last, as the next one could not begin otherwise. */
+static void a_listener_hears(rank_t *r)
+{
+    enum { POSTS = 3 };
+    static const volatile int32_t one = 1;
+    static const dma_events_t events = {
+        .begin_listeners = &one, .end_listeners = &one, .raise_begin = note_begin, .raise_end = note_end};
+    dma_comm_t *comm = r->comms[0];
+    dma_task_t *tasks[POSTS];
+    call_t *calls[POSTS];
+    int done = 0;
+
+    warm_up(r, comm);
+    is_application = true;
+    r->proc->events = &events;
+    comm->begin_listeners = comm->end_listeners = &one;
+    threads_barrier(r);
+    if (r->rank) {
+        usleep(20000);
+    }
+    for (int i = 0; i < POSTS; i++) {
+        calls[i] = call_make(r, &gather);
+        call_fill(r, calls[i], (uint64_t)(10 + i));
+        must(r, task_post(comm, &calls[i]->call, count_done, &done, &tasks[i]) == DMA_OK, "post %d", i);
+    }
+    if (r->rank == 0) {
+        must(r, computed_until(r, r->n - 1, LONG_US), "the others still wait");
+        must(r, ended == 0, "%d ends while the application computes", ended);
+    }
+    while (done < POSTS) {
+        must(r, ended >= done, "%d ends of %d calls", ended, done);
+        threads_host.progress();
+    }
+    must(r, begun == POSTS && ended == POSTS, "%d begins, %d ends", begun, ended);
+    reach(r);
+    threads_barrier(r);
+    call_run(r, comm, calls[0], 20);
+    must(r, begun == POSTS + 1 && ended == POSTS + 1, "a blocking call: %d begins, %d ends", begun, ended);
+    for (int i = 0; i < POSTS; i++) {
+        task_free(tasks[i]);
+    }
+    threads_barrier(r);
+    for (int i = 0; i < POSTS; i++) {
+        call_free(calls[i]);
+    }
+}
+
+START_TEST(events_come_in_threads_of_the_application)
+{
+    engine_options_t options = {.seed = unit_seed(), .max_ways = 16};
+    job_t job = call_job(2, a_listener_hears, &options);
+
+    raised_elsewhere = 0;
+    call_run_job(&job);
+    ck_assert_int_eq(raised_elsewhere, 0);
+}
+END_TEST
+#endif
+
 /* ---- what the thread leaves to the caller ---- */
 
 static unsigned copies(void)
@@ -560,6 +643,9 @@ int main(void)
     unit_test(suite, without_the_thread_they_wait, 60);
     unit_test(suite, starts_begin_while_the_application_computes, 120);
     unit_test(suite, an_armed_start_wakes_the_others, 120);
+#ifdef DMA_HAVE_EVENTS
+    unit_test(suite, events_come_in_threads_of_the_application, 60);
+#endif
     unit_test(suite, host_memory_is_left_to_the_caller, 60);
     unit_test(suite, reports_are_printed_by_the_caller, 60);
     unit_test(suite, disagreements_reach_the_caller, 60);
