@@ -18,7 +18,7 @@
  *     slot_copies.c   copies pieces of blocks into and out of shared pinned memory
  *     gather.c        the same by the processor, for short rows that are sent
  *     copies.c        copies between the user's blocks and device memory of ours
- *     typed.c         the same for blocks of irregular datatypes: their rows are packed inside the device
+ *     rows.c          where the bytes of blocks are, as rectangles: for all copies of blocks
  *
  *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
  *     persistent.c    a persistent call: all of it once in *_init, except the run
@@ -397,8 +397,12 @@ dma_status_t dma_device_read(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int 
 dma_status_t dma_device_write(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
                               uint64_t bytes);
 
-/* ---- shape.c: blocks that consist of rows at regular distances ---- */
+/* ---- shape.c: blocks that consist of rows ---- */
 
+/* The shape of `count` elements of a side that is not dense, and the distance from their address to the first byte. false: they have
+ * none. */
+bool dma_shape_of_elements(const dma_host_t *host, const dma_side_t *side, uint64_t count, ptrdiff_t *first,
+                           dma_shape_t *shape);
 /* Makes a side that has a shape usable where it is: its address becomes that of its first byte. false: it has no shape.
  * */
 bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_shape_t *shape);
@@ -408,6 +412,8 @@ const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool i
 bool dma_device_supports_shapes(const struct dma_device_comm *dc, const dma_shape_t *send, const dma_shape_t *recv);
 /* After all records have been read: can the engines of all ranks do all shapes? Equal on all ranks. */
 bool dma_device_all_support_shapes(const dma_comm_t *comm, const dma_task_t *task);
+/* Are the rows of an irregular datatype so long that the runtime packs them quickly? */
+bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side);
 
 /* ---- call.c: the life of a call, with the communicator's lock ---- */
 
@@ -503,14 +509,6 @@ typedef struct dma_device_end {
 dma_status_t dma_device_copy_blocks(const dma_comm_t *comm, dma_gpu_stream_t *stream, const dma_device_end_t *to,
                                     const dma_device_end_t *from, const dma_blocks_t *sizes, dma_range_t range,
                                     int except);
-
-/* ---- typed.c ---- */
-
-/* Are the rows of an irregular datatype so long that the runtime packs them quickly? */
-bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side);
-/* Starts copies between a block at `at`, from byte `end->skip` on, and its packed bytes, both in device memory. In scope. */
-dma_status_t dma_device_copy_typed(const dma_comm_t *comm, dma_gpu_stream_t *stream, const dma_device_end_t *end,
-                                   uint64_t at, uint64_t packed, uint64_t bytes, bool packs);
 
 /* ---- submitter.c ---- */
 

@@ -28,6 +28,8 @@ core_sources += \
 	ompi_coll_dma/device/proc.c \
 	ompi_coll_dma/device/resolve.c \
 	ompi_coll_dma/device/route.c \
+	ompi_coll_dma/device/rows.c \
+	ompi_coll_dma/device/rows.h \
 	ompi_coll_dma/device/shape.c \
 	ompi_coll_dma/device/slot_copies.c \
 	ompi_coll_dma/device/slot_copies.h \
@@ -36,7 +38,6 @@ core_sources += \
 	ompi_coll_dma/device/stage.c \
 	ompi_coll_dma/device/submitter.c \
 	ompi_coll_dma/device/trace.c \
-	ompi_coll_dma/device/typed.c \
 	ompi_coll_dma/device/votes.c \
 	ompi_coll_dma/device/write.c \
 	ompi_coll_dma/device/write.h

@@ -2,7 +2,7 @@
  * Resolving a call with device memory: can an engine carry it out, as far as this rank sees?
  *
  * An engine can if the sides are dense, have a shape (gpu/shape.h), or have an irregular datatype with long rows, which
- * scratch memory on the device makes contiguous (typed.c). It uses them where they are if the receive buffer
+ * scratch memory on the device makes contiguous (rows.h). It uses them where they are if the receive buffer
  * lies in one allocation that other processes can open, and the send buffer is memory of the same device. Else scratch
  * memory of the device replaces them (scratch.c). Large calls with other datatypes go by slots, where their rows are packed piece
  * by piece (slot_copies.c). Any other call with device memory is staged: packed into host memory before the call and unpacked

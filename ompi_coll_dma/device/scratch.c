@@ -2,7 +2,7 @@
  * Scratch memory on the device, for sides that engines cannot use where they are:
  *
  *     blocks with a shape     of engines that do not copy between shapes
- *     irregular datatypes     with long rows (typed.c)
+ *     irregular datatypes     with long rows (rows.h)
  *     receive side            memory that peers cannot open (of pools, virtually mapped without a handle type, fine-grained,
  *                             imported)
  *     either side             memory of another device than the communicator's, and of the host if the other side is not

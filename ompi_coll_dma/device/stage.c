@@ -13,21 +13,6 @@
 #include "device/device.h"
 #include "device/write.h"
 
-/* Copies between shapes inside host memory. */
-static void copy_rects(const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
-{
-    dma_cut_t cut;
-    dma_rect_t r;
-
-    dma_cut_begin(&cut, dst, src, bytes);
-    while (dma_cut_next(&cut, &r)) {
-        for (uint64_t row = 0; row < r.rows; row++) {
-            memcpy((char *)(uintptr_t)(r.dst + row * r.dst_pitch), (char *)(uintptr_t)(r.src + row * r.src_pitch),
-                   r.row_bytes);
-        }
-    }
-}
-
 /* Copies a block with a shape to packed host memory. The runtime copies everything from the first to the last byte, gaps
  * included, because one copy is faster than one for each row. */
 static dma_status_t copy_shaped(const dma_task_t *task, char *to, char *block, const dma_shape_t *shape, uint64_t bytes)
@@ -48,10 +33,11 @@ static dma_status_t copy_shaped(const dma_task_t *task, char *to, char *block, c
         status = dma_pin_end(pin);
     }
     if (status == DMA_OK) {
-        dma_location_t dst = {.addr = (uint64_t)(uintptr_t)to};
-        dma_location_t src = {.addr = (uint64_t)(uintptr_t)stretch, .shape = *shape};
+        dma_rects_t rects = {.visit = dma_rect_move};
+        dma_place_t dst = {.addr = (uint64_t)(uintptr_t)to};
+        dma_place_t src = {.addr = (uint64_t)(uintptr_t)stretch, .shape = shape};
 
-        copy_rects(&dst, &src, bytes);
+        status = dma_rects_list(&rects, &dst, &src, bytes);
     }
     if (pin) {
         (void)dma_lease_give_back(proc, pin);
@@ -70,45 +56,41 @@ static dma_status_t copy_typed(const dma_comm_t *comm, char *to, char *block, co
     return dma_device_pack(comm, &side, 0, bytes / type->size, to);
 }
 
-/* A copy of contiguous blocks between the user's memory and ours. The next block may continue it. */
-typedef struct run {
-    char *to, *from;
-    uint64_t bytes;
-} run_t;
+/* Copies of contiguous blocks between the user's memory and ours. */
+typedef struct plain {
+    const dma_task_t *task;
+    dma_lease_t *pin; /* has our memory; NULL: it is pageable */
+    bool reads;
+} plain_t;
 
-/* `pin`: has our memory; NULL: it is pageable. In scope. */
-static dma_status_t copy_run(const dma_task_t *task, dma_lease_t *pin, const run_t *r, bool reads)
+/* In scope. */
+static dma_status_t copy_run(void *arg, const dma_rect_t *r)
 {
-    const struct dma_device_call *d = task->device;
+    const plain_t *p = arg;
+    const struct dma_device_call *d = p->task->device;
+    char *to = (char *)(uintptr_t)r->dst, *from = (char *)(uintptr_t)r->src;
 
-    if (!r->bytes) {
-        return DMA_OK;
-    }
-    return pin ? dma_pin_start(pin, r->to, r->from, r->bytes)
-               : (reads ? dma_device_read : dma_device_write)(task->comm->proc, d->rt, d->device, r->to, r->from,
-                                                              r->bytes);
+    return p->pin ? dma_pin_start(p->pin, to, from, r->row_bytes)
+                  : (p->reads ? dma_device_read : dma_device_write)(p->task->comm->proc, d->rt, d->device, to, from,
+                                                                    r->row_bytes);
 }
 
-/* Copies contiguous blocks, except one (-1: none). Blocks that follow each other are one copy, and nothing waits before the
- * end. In scope. */
+/* Copies contiguous blocks, except one (-1: none). Nothing waits before the end. In scope. */
 static dma_status_t copy_plain(const dma_task_t *task, dma_lease_t *pin, const dma_blocks_t *to,
                                const dma_blocks_t *from, dma_range_t range, int except, bool reads)
 {
+    plain_t plain = {.task = task, .pin = pin, .reads = reads};
+    dma_rects_t rects = {.visit = copy_run, .arg = &plain};
     dma_status_t status = DMA_OK;
-    run_t r = {0};
 
     for (int b = range.first; status == DMA_OK && b < range.end; b++) {
         uint64_t bytes = b == except ? 0 : dma_blocks_bytes(from, (uint64_t)b);
-        char *dst = dma_blocks_addr(to, (uint64_t)b), *src = dma_blocks_addr(from, (uint64_t)b);
+        dma_place_t dst = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(to, (uint64_t)b)};
+        dma_place_t src = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(from, (uint64_t)b)};
 
-        if (bytes && r.bytes && dst == r.to + r.bytes && src == r.from + r.bytes) {
-            r.bytes += bytes;
-        } else if (bytes) {
-            status = copy_run(task, pin, &r, reads);
-            r = (run_t){.to = dst, .from = src, .bytes = bytes};
-        }
+        status = dma_rects_add(&rects, &dst, &src, bytes);
     }
-    status = status == DMA_OK ? copy_run(task, pin, &r, reads) : status;
+    status = status == DMA_OK ? dma_rects_end(&rects) : status;
     return status == DMA_OK && pin ? dma_pin_end(pin) : status;
 }
 
@@ -168,12 +150,12 @@ static dma_status_t write_rows(const dma_task_t *task, const dma_stage_t *stage,
     for (int b = 0; status == DMA_OK && b < task->comm->nranks; b++) {
         uint64_t bytes = b == except ? 0 : dma_blocks_bytes(&stage->recv, (uint64_t)b);
         char *to = dma_blocks_addr(&stage->home, (uint64_t)b), *from = dma_blocks_addr(&stage->recv, (uint64_t)b);
-        dma_location_t dst = {.addr = (uint64_t)(uintptr_t)to, .shape = d->host.recv_shape};
-        dma_location_t src = {.addr = (uint64_t)(uintptr_t)from};
+        dma_place_t dst = {.addr = (uint64_t)(uintptr_t)to, .shape = &d->host.recv_shape};
+        dma_place_t src = {.addr = (uint64_t)(uintptr_t)from};
 
         if (bytes) {
             status = type ? dma_writer_put_elements(&writer, task->comm->host, type, to, bytes / type->size, from, true)
-                          : dma_writer_put_shape(&writer, &dst, &src, bytes);
+                          : dma_writer_put(&writer, task->comm->host, &dst, &src, bytes);
         }
     }
     return dma_writer_end(&writer, status);

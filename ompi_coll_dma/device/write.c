@@ -2,15 +2,8 @@
  * Writing from host memory to device memory: only the data of a datatype.
  *
  * The bytes between the data belong to the application: a kernel, a copy or another communicator's collective may be
- * writing them during the call. So gaps are never written, although one large copy would be cheaper. Regular data is
- * written as rectangles (gpu/shape.h). For other datatypes the host services list the strips of an element: rows of
- * equal length at a regular distance. A strip becomes rectangles in one of two ways, whichever makes fewer of them: one
- * for each element, with the strip's rows; or one for each row of the strip, with that row of all elements:
- *
- *      element 0             element 1             element 2
- *     |##...#....#....##....|##...#....#....##....|##...#....#....##....|
- *      a    b    b    c      a    b    b    c      a    b    b    c            strips a and c: one rectangle of three
- *                                                                              rows each; strip b: two of three rows
+ * writing them during the call. So gaps are never written, although one large copy would be cheaper. Rows are written as
+ * rectangles (rows.h).
  *
  *     host memory  --cores-->  slot (pinned)  --one copy-->  device slot  --strided copies-->  the user's memory
  *
@@ -165,8 +158,9 @@ static dma_rect_t ascending_rect(const dma_rect_t *r)
     return ascending;
 }
 
-static dma_status_t put_rect(dma_writer_t *w, const dma_rect_t *rect)
+static dma_status_t put_rect(void *writer, const dma_rect_t *rect)
 {
+    dma_writer_t *w = writer;
     const dma_rect_t ascending = ascending_rect(rect), *r = &ascending;
     dma_status_t status = DMA_OK;
     uint64_t n = 1;
@@ -179,78 +173,30 @@ static dma_status_t put_rect(dma_writer_t *w, const dma_rect_t *rect)
     return status;
 }
 
-dma_status_t dma_writer_put_shape(dma_writer_t *w, const dma_location_t *dst, const dma_location_t *src, uint64_t bytes)
+dma_status_t dma_writer_put(dma_writer_t *w, const dma_host_t *host, const dma_place_t *dst, const dma_place_t *src,
+                            uint64_t bytes)
 {
-    dma_status_t status = DMA_OK;
-    dma_cut_t cut;
-    dma_rect_t r;
+    dma_rects_t rects = {.host = host, .visit = put_rect, .arg = w, .backwards = true};
 
-    dma_cut_begin(&cut, dst, src, bytes);
-    while (status == DMA_OK && dma_cut_next(&cut, &r)) {
-        status = put_rect(w, &r);
-    }
-    return status;
-}
-
-/* ---- elements of a datatype without a shape ---- */
-
-typedef struct elements {
-    dma_writer_t *w;
-    const dma_side_t *side;
-    char *at;
-    const char *from;
-    bool packed;
-    uint64_t count;
-} elements_t;
-
-/* Writes one rectangle of a strip. `along`: row `row` of all elements. Else all rows of element `element`. */
-static dma_status_t put_rows(const elements_t *e, const dma_strip_t *p, uint64_t element, uint64_t row, bool along)
-{
-    ptrdiff_t ahead = (ptrdiff_t)element * e->side->extent + p->at + (ptrdiff_t)row * p->stride;
-    dma_rect_t r = {.dst = (uint64_t)(uintptr_t)e->at + (uint64_t)ahead,
-                    .src = (uint64_t)(uintptr_t)e->from + (uint64_t)ahead,
-                    .row_bytes = p->bytes,
-                    .rows = along ? e->count : p->n};
-
-    r.dst_pitch = r.src_pitch = (uint64_t)(along ? e->side->extent : p->stride);
-    if (e->packed) {
-        r.src = (uint64_t)(uintptr_t)e->from + element * e->side->size + p->packed + row * p->pitch;
-        r.src_pitch = along ? e->side->size : p->pitch;
-    }
-    return put_rect(e->w, &r);
-}
-
-static dma_status_t put_strip(void *arg, const dma_strip_t *p)
-{
-    elements_t *e = arg;
-    bool along = p->n <= e->count;
-    dma_status_t status = DMA_OK;
-
-    for (uint64_t i = 0; status == DMA_OK && i < (along ? p->n : e->count); i++) {
-        status = put_rows(e, p, along ? 0 : i, along ? i : 0, along);
-    }
-    return status;
+    return dma_rects_list(&rects, dst, src, bytes);
 }
 
 dma_status_t dma_writer_put_elements(dma_writer_t *w, const dma_host_t *host, const dma_side_t *side, char *at,
                                      size_t count, const char *from, bool packed)
 {
-    elements_t e = {.w = w, .side = side, .at = at, .from = from, .packed = packed, .count = count};
-    dma_location_t dst = {.addr = (uint64_t)(uintptr_t)at}, src = {.addr = (uint64_t)(uintptr_t)from};
-    dma_rows_t rows;
+    dma_shape_t shape = {0};
+    ptrdiff_t first = 0;
+    bool regular = side->dense || dma_shape_of_elements(host, side, count, &first, &shape);
+    dma_place_t dst = {.addr = (uint64_t)(uintptr_t)at + (uint64_t)first,
+                       .shape = &shape,
+                       .type = regular ? NULL : side},
+                src = {.addr = (uint64_t)(uintptr_t)from};
 
-    if (!side->dense) {
-        if (!host->type_rows || host->type_rows(side->type, &rows) != DMA_OK ||
-            !dma_shape_from_rows(&rows, count, side->extent, &dst.shape)) {
-            return host->type_strips(side->type, put_strip, &e);
-        }
-        dst.addr += (uint64_t)rows.first;
-        if (!packed) {
-            src.addr += (uint64_t)rows.first;
-            src.shape = dst.shape;
-        }
+    if (!packed) {
+        src = dst;
+        src.addr = (uint64_t)(uintptr_t)from + (uint64_t)first;
     }
-    return dma_writer_put_shape(w, &dst, &src, count * side->size);
+    return dma_writer_put(w, host, &dst, &src, count * side->size);
 }
 
 dma_status_t dma_writer_end(dma_writer_t *w, dma_status_t status)

@@ -3,7 +3,7 @@
 #define DMA_DEVICE_WRITE_H
 
 #include "device/lease.h"
-#include "gpu/shape.h"
+#include "device/rows.h"
 
 #define DMA_WRITER_RECTS 128 /* most rectangles in the slot whose copies have not been started */
 
@@ -26,8 +26,8 @@ typedef struct dma_writer {
 dma_status_t dma_writer_begin(dma_writer_t *writer, dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device);
 /* Waits for all copies. Returns `status` if it is an error, else the status of the copies. */
 dma_status_t dma_writer_end(dma_writer_t *writer, dma_status_t status);
-dma_status_t dma_writer_put_shape(dma_writer_t *writer, const dma_location_t *dst, const dma_location_t *src,
-                                  uint64_t bytes);
+dma_status_t dma_writer_put(dma_writer_t *writer, const dma_host_t *host, const dma_place_t *dst,
+                            const dma_place_t *src, uint64_t bytes);
 /* Writes elements of a side to `at`. In `from` they are packed, or have the same layout as at `at`. */
 dma_status_t dma_writer_put_elements(dma_writer_t *writer, const dma_host_t *host, const dma_side_t *side, char *at,
                                      size_t count, const char *from, bool packed);

@@ -523,9 +523,9 @@ static void rows_together(rank_t *r)
     threads_barrier(r);
     copies = fake_gpu_calls("copy_async") - copies;
     strided = fake_gpu_calls("copy2d_async") - strided;
-    /* each of two ranks, for each element: the rows that it sends, and a strip; for each of two blocks that it receives: three rows
-     * that touch and another one, which make two of 12000 bytes */
-    must(r, copies == 0 && strided == 2 * (sent + 2) * (unsigned)c.counts[0], "%u and %u copies for %d elements",
+    /* each of two ranks, for each element: the rows that it sends, and a strip; for both blocks that it receives: three rows that
+     * touch and another one, which make two of 12000 bytes, as far apart as the blocks are */
+    must(r, copies == 0 && strided == 2 * (sent + 1) * (unsigned)c.counts[0], "%u and %u copies for %d elements",
          copies, strided, c.counts[0]);
     check(r, &c);
     threads_barrier(r);

@@ -1,11 +1,13 @@
 /* Shapes of blocks: which blocks have one, and that a copy between two shapes is cut into rectangles that move
- * every byte once. */
+ * every byte once. The same for the rows of any blocks, also of irregular datatypes. */
 #include <check.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/rows.h"
 #include "gpu/shape.h"
+#include "libstrips.h"
 #include "libunit.h"
 
 #define ROUNDS 2000
@@ -219,6 +221,149 @@ START_TEST(never_too_many_to_count)
 }
 END_TEST
 
+/* ---- rows of any blocks ---- */
+
+enum { MIDDLE = ARENA / 2 };
+
+/* Rows of an element at random distances that do not overlap: forwards, backwards, in front of its address, and packed in turns with
+ * those of another strip. */
+static strips_t draw_strips(void)
+{
+    strips_t t = {.n = 1 + (unsigned)below(3)};
+    ptrdiff_t at = below(2) ? -(ptrdiff_t)below(300) : 0;
+    uint64_t packed = 0;
+    bool in_turns = t.n == 2 && below(2);
+
+    for (unsigned k = 0; k < t.n; k++) {
+        dma_strip_t *s = &t.strips[k];
+
+        s->bytes = 1 + below(30);
+        s->n = in_turns && k ? t.strips[0].n : 1 + (below(2) ? below(6) : 0);
+        s->stride = (ptrdiff_t)(s->bytes + (below(3) ? below(20) : 0));
+        s->pitch = s->bytes;
+        s->packed = packed;
+        s->at = at + (below(2) ? (ptrdiff_t)below(10) : 0);
+        at = s->at + (ptrdiff_t)s->n * s->stride;
+        packed += s->n * s->bytes;
+        if (!below(4)) {
+            s->at += (ptrdiff_t)(s->n - 1) * s->stride;
+            s->stride = -s->stride;
+        }
+    }
+    if (in_turns) {
+        t.strips[0].pitch = t.strips[1].pitch = t.strips[0].bytes + t.strips[1].bytes;
+        t.strips[1].packed = t.strips[0].bytes;
+    }
+    t.extent = (below(4) ? 1 : -1) * (1000 + (ptrdiff_t)below(50));
+    return t;
+}
+
+typedef struct listed {
+    unsigned char *got, *src;
+    uint64_t n;
+} listed_t;
+
+static dma_status_t list(void *arg, const dma_rect_t *r)
+{
+    listed_t *l = arg;
+
+    ck_assert(r->rows && r->row_bytes);
+    move(r, l->got, l->src);
+    l->n++;
+    return DMA_OK;
+}
+
+/* By the definition: the place of byte x of elements. */
+static uint64_t place(const strips_t *t, uint64_t size, uint64_t x)
+{
+    for (unsigned k = 0; k < t->n; k++) {
+        const dma_strip_t *s = &t->strips[k];
+        uint64_t in = x % size - s->packed;
+
+        if (x % size >= s->packed && in / s->pitch < s->n && in % s->pitch < s->bytes) {
+            return (x / size) * (uint64_t)t->extent + (uint64_t)s->at + in / s->pitch * (uint64_t)s->stride +
+                   in % s->pitch;
+        }
+    }
+    abort();
+}
+
+START_TEST(rows_of_any_type)
+{
+    static unsigned char src[ARENA], got[ARENA], want[ARENA];
+    dma_host_t host = strips_host();
+
+    srandom((unsigned)unit_seed());
+    for (int i = 0; i < ARENA; i++) {
+        src[i] = (unsigned char)(1 + i % 255);
+    }
+    for (int i = 0; i < ROUNDS; i++) {
+        strips_t t = draw_strips();
+        uint64_t size = strips_size(&t), bytes = size * (1 + below(8)), from = below(3) ? below(bytes) : 0,
+                 to = below(3) ? from + below(bytes - from) + 1 : bytes;
+        dma_side_t side = {.type = &t, .size = size, .extent = t.extent};
+        listed_t l = {.got = got, .src = src};
+        dma_rects_t rects = {.host = &host, .visit = list, .arg = &l, .backwards = below(2)};
+        dma_place_t user = {.addr = MIDDLE, .skip = from, .type = &side},
+                    packed = {.addr = below(64), .skip = below(9)};
+        bool packs = below(2), same = !packs && !below(3);
+
+        memset(got, 0, sizeof(got));
+        memset(want, 0, sizeof(want));
+        for (uint64_t x = from; x < to; x++) {
+            uint64_t u = MIDDLE + place(&t, size, x), p = same ? u : packed.addr + packed.skip + x - from;
+
+            want[packs ? p : u] = src[packs ? u : p];
+        }
+        ck_assert_int_eq(dma_rects_list(&rects, packs ? &packed : &user, packs || same ? &user : &packed, to - from),
+                         DMA_OK);
+        ck_assert_msg(!memcmp(got, want, ARENA), "round %d", i);
+    }
+}
+END_TEST
+
+/* How many rectangles blocks are that are listed one after the other. */
+static uint64_t listed(const strips_t *t, uint64_t elements, bool backwards)
+{
+    static unsigned char src[ARENA], got[ARENA];
+    dma_host_t host = strips_host();
+    listed_t l = {.got = got, .src = src};
+    dma_rects_t rects = {.host = &host, .visit = list, .arg = &l, .backwards = backwards};
+    dma_side_t side = {.type = (void *)(uintptr_t)t, .size = strips_size(t), .extent = t->extent};
+    dma_place_t user = {.addr = MIDDLE, .type = &side}, packed = {.addr = 0};
+
+    memset(got, 0, sizeof(got));
+    ck_assert_int_eq(dma_rects_list(&rects, &user, &packed, elements * side.size), DMA_OK);
+    return l.n;
+}
+
+START_TEST(few_of_any_type)
+{
+    static const strips_t rows = {.extent = 100, .n = 2, .strips = {{0, 0, 4, 5, 10, 4}, {60, 20, 8, 1, 0, 0}}};
+    static const strips_t reverse = {.extent = -100, .n = 1, .strips = {{0, 0, 4, 5, 10, 4}}};
+    static const strips_t run = {
+        .extent = 90, .n = 3, .strips = {{0, 0, 4, 1, 0, 0}, {10, 4, 4, 1, 0, 0}, {20, 8, 4, 1, 0, 0}}};
+    static unsigned char src[ARENA], got[ARENA];
+    listed_t l = {.got = got, .src = src};
+    dma_rects_t rects = {.visit = list, .arg = &l};
+
+    ck_assert_uint_eq(listed(&rows, 3, false), 4); /* five rows of each element, and the last row of all elements */
+    ck_assert_uint_eq(listed(&rows, 9, false), 6); /* each of the six rows of all elements */
+    ck_assert_uint_eq(listed(&reverse, 9, false), 9);
+    ck_assert_uint_eq(listed(&reverse, 9, true), 5);
+    ck_assert_uint_eq(listed(&run, 1, false), 1); /* single rows at equal distances */
+    /* blocks that touch are one, blocks at equal distances are not */
+    for (unsigned i = 0; i < 4; i++) {
+        const uint64_t at[] = {0, 10, 30, 50};
+        dma_place_t block = {.addr = at[i]};
+
+        ck_assert_int_eq(dma_rects_add(&rects, &block, &block, 10), DMA_OK);
+    }
+    ck_assert_int_eq(dma_rects_end(&rects), DMA_OK);
+    ck_assert_uint_eq(l.n, 3);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("shape");
@@ -230,5 +375,7 @@ int main(void)
     unit_test(s, moves_every_byte_once, 30);
     unit_test(s, few, 5);
     unit_test(s, never_too_many_to_count, 5);
+    unit_test(s, rows_of_any_type, 30);
+    unit_test(s, few_of_any_type, 5);
     return unit_main(s);
 }
