@@ -1,69 +1,23 @@
 /* Packing by the processor: see gather.h. */
 #include "device/gather.h"
 
-#include <string.h>
-
 #include "node/pause.h"
-
-/* ---- the rows of a part ---- */
-
-typedef void row_fn(void *arg, char *at, uint64_t byte, uint64_t bytes);
-
-typedef struct part_rows {
-    const dma_side_t *type;
-    const dma_gather_part_t *part;
-    row_fn *visit; /* gets what belongs to the part: where the user has it, its offset in the part, and its bytes */
-    void *arg;
-} part_rows_t;
-
-/* The rows of a strip of one element, of which byte 0 has number `byte`. */
-static void visit_element(const part_rows_t *r, const dma_strip_t *p, char *at, uint64_t byte)
-{
-    uint64_t first = r->part->skip, end = first + r->part->bytes;
-    uint64_t row = p->n > 1 && first > byte ? (first - byte) / p->pitch : 0;
-
-    for (; row < p->n && byte + row * p->pitch < end; row++) {
-        uint64_t low = byte + row * p->pitch, high = low + p->bytes, cut = low < first ? first - low : 0;
-
-        high = high < end ? high : end;
-        if (low + cut < high) {
-            r->visit(r->arg, at + (ptrdiff_t)row * p->stride + cut, low + cut - first, high - low - cut);
-        }
-    }
-}
-
-static dma_status_t visit_strip(void *arg, const dma_strip_t *strip)
-{
-    const part_rows_t *r = arg;
-    uint64_t size = r->type->size, end = r->part->skip + r->part->bytes;
-
-    for (uint64_t e = r->part->skip / size; e * size < end; e++) {
-        visit_element(r, strip, r->part->block + (ptrdiff_t)e * r->type->extent + strip->at, e * size + strip->packed);
-    }
-    return DMA_OK;
-}
-
-static dma_status_t visit_rows(const dma_comm_t *comm, const dma_side_t *type, const dma_gather_part_t *part,
-                               row_fn *visit, void *arg)
-{
-    part_rows_t all = {.type = type, .part = part, .visit = visit, .arg = arg};
-
-    return comm->host->type_strips(type->type, visit_strip, &all);
-}
 
 /* ---- halves ---- */
 
 typedef struct bounds {
-    char *first, *end;
+    uint64_t first, end;
 } bounds_t;
 
-static void widen(void *arg, char *at, uint64_t byte, uint64_t bytes)
+static dma_status_t widen(void *bounds, const dma_rect_t *r)
 {
-    bounds_t *b = arg;
+    bounds_t *b = bounds;
+    uint64_t last = r->src + (r->rows - 1) * r->src_pitch, low = last < r->src ? last : r->src;
+    uint64_t end = (last < r->src ? r->src : last) + r->row_bytes;
 
-    (void)byte;
-    b->first = !b->first || at < b->first ? at : b->first;
-    b->end = at + bytes > b->end ? at + bytes : b->end;
+    b->first = low < b->first ? low : b->first;
+    b->end = end > b->end ? end : b->end;
+    return DMA_OK;
 }
 
 static uint64_t half_bytes(const dma_gather_t *g)
@@ -80,19 +34,19 @@ static char *memory_of(const dma_gather_t *g, unsigned half)
 static dma_status_t fetch(dma_gather_t *g, const dma_comm_t *comm, const dma_gather_part_t *part, unsigned half)
 {
     dma_gather_half_t *h = &g->halves[half];
-    bounds_t b = {0};
+    bounds_t b = {.first = UINT64_MAX};
+    dma_rects_t rects = {.host = comm->host, .visit = widen, .arg = &b, .backwards = true};
     dma_status_t status;
 
     h->part.bytes = 0;
-    if ((status = visit_rows(comm, g->type, part, widen, &b)) != DMA_OK) {
+    if ((status = dma_rects_list(&rects, &(dma_place_t){0}, &part->at, part->bytes)) != DMA_OK) {
         return status;
     }
-    h->first = b.first;
-    h->span = (uint64_t)(b.end - b.first);
-    if (h->span > half_bytes(g)) {
+    if (b.end - b.first > half_bytes(g)) {
         return DMA_UNSUPPORTED;
     }
-    status = dma_pin_start(g->pin, memory_of(g, half), h->first, h->span);
+    h->first = b.first;
+    status = dma_pin_start(g->pin, memory_of(g, half), (char *)(uintptr_t)b.first, b.end - b.first);
     status = status == DMA_OK ? g->pin->rt->event_record(g->pin->event[half], g->pin->stream[0]) : status;
     h->part = status == DMA_OK ? *part : h->part;
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
@@ -111,36 +65,23 @@ static dma_status_t wait_for(const dma_gather_t *g, unsigned half)
 
 /* ---- parts ---- */
 
-bool dma_gather_begin(dma_gather_t *g, dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device,
-                      const dma_side_t *type)
+bool dma_gather_begin(dma_gather_t *g, dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device)
 {
-    *g = (dma_gather_t){.pin = dma_pin_get_slots(comm->proc, rt, device), .type = type};
+    *g = (dma_gather_t){.pin = dma_pin_get_slots(comm->proc, rt, device)};
     return g->pin != NULL;
-}
-
-typedef struct packing {
-    char *to;
-    const char *half; /* where byte 0 of the user's memory would be */
-    char *first;
-} packing_t;
-
-static void pack_row(void *arg, char *at, uint64_t byte, uint64_t bytes)
-{
-    const packing_t *p = arg;
-
-    memcpy(p->to + byte, p->half + (at - p->first), bytes);
 }
 
 static bool is_part(const dma_gather_part_t *a, const dma_gather_part_t *b)
 {
-    return a->block == b->block && a->skip == b->skip && a->bytes == b->bytes;
+    return a->at.addr == b->at.addr && a->at.skip == b->at.skip && a->bytes == b->bytes;
 }
 
 dma_status_t dma_gather_pack(dma_gather_t *g, const dma_comm_t *comm, const dma_gather_part_t *part,
-                             const dma_gather_part_t *next, char *to)
+                             const dma_gather_part_t *next, uint64_t to)
 {
     unsigned half = g->next;
-    packing_t packing = {.to = to, .half = memory_of(g, half)};
+    dma_rects_t rects = {.host = comm->host, .visit = dma_rect_move, .backwards = true};
+    dma_place_t dst = {.addr = to}, src = part->at;
     dma_status_t status = DMA_OK;
 
     if (!is_part(&g->halves[half].part, part)) {
@@ -156,9 +97,9 @@ dma_status_t dma_gather_pack(dma_gather_t *g, const dma_comm_t *comm, const dma_
     if (next->bytes && (status = fetch(g, comm, next, g->next)) != DMA_OK && status != DMA_UNSUPPORTED) {
         return status;
     }
-    packing.first = g->halves[half].first;
     g->halves[half].part.bytes = 0;
-    return visit_rows(comm, g->type, part, pack_row, &packing);
+    src.addr += (uint64_t)(uintptr_t)memory_of(g, half) - g->halves[half].first;
+    return dma_rects_list(&rects, &dst, &src, part->bytes);
 }
 
 void dma_gather_end(dma_gather_t *g, dma_proc_t *proc)

@@ -13,33 +13,31 @@
 
 #include "core/comm.h"
 #include "device/pins.h"
+#include "device/rows.h"
 
-/* Bytes of one block. They are numbered as if the block were packed. */
+/* Bytes of one block. */
 typedef struct dma_gather_part {
-    char *block;
-    uint64_t skip, bytes;
+    dma_place_t at;
+    uint64_t bytes;
 } dma_gather_part_t;
 
 typedef struct dma_gather_half {
     dma_gather_part_t part; /* that is in it or on the way to it; 0 bytes: none */
-    char *first;            /* where the user has its first byte */
-    uint64_t span;          /* bytes up to the last one */
+    uint64_t first;         /* where the user has its first byte */
 } dma_gather_half_t;
 
 typedef struct dma_gather {
     dma_lease_t *pin;
-    const dma_side_t *type;
     unsigned next; /* half for the next part */
     dma_gather_half_t halves[2];
 } dma_gather_t;
 
 /* False: there is no pinned memory. */
-bool dma_gather_begin(dma_gather_t *gather, dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device,
-                      const dma_side_t *type);
+bool dma_gather_begin(dma_gather_t *gather, dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
 /* Packs a part into `to`, and has the device copy the next one meanwhile (0 bytes: there is none). In scope. DMA_UNSUPPORTED: the
  * part has to be copied in another way. */
 dma_status_t dma_gather_pack(dma_gather_t *gather, const dma_comm_t *comm, const dma_gather_part_t *part,
-                             const dma_gather_part_t *next, char *to);
+                             const dma_gather_part_t *next, uint64_t to);
 void dma_gather_end(dma_gather_t *gather, dma_proc_t *proc);
 
 #endif

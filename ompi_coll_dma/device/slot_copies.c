@@ -14,43 +14,43 @@
  */
 #include "device/slot_copies.h"
 
-#include <string.h>
-
 #include "device/device.h"
 
-/* What the blocks of a side look like. */
-typedef struct layout {
-    const dma_shape_t *shape; /* NULL: none */
-    const dma_side_t *type;   /* irregular; NULL: it is not */
-    bool on_device;           /* the device copies it */
-} layout_t;
+/* One side of a copy. */
+typedef struct end {
+    dma_place_t at;
+    bool on_device; /* the device copies it */
+} end_t;
 
-static layout_t layout_of(const dma_task_t *task, bool receives)
+/* Block `block` of a side, from byte `skip` on. */
+static end_t end_of(const dma_task_t *task, bool receives, uint64_t block, uint64_t skip)
 {
     const struct dma_device_call *d = task->device;
+    const dma_blocks_t *blocks = receives ? &task->run.recv : &task->run.send;
     bool recv = receives || task->in_place;
-    const dma_shape_t *shape = recv ? &d->recv_shape : &d->send_shape;
 
-    return (layout_t){.shape = shape->row ? shape : NULL,
-                      .type = recv ? d->recv_type : d->send_type,
-                      .on_device = (recv ? d->recv_on : d->send_on) || d->by_link};
+    return (end_t){.at = {.addr = (uint64_t)(uintptr_t)dma_blocks_addr(blocks, block),
+                          .skip = skip,
+                          .shape = recv ? &d->recv_shape : &d->send_shape,
+                          .type = recv ? d->recv_type : d->send_type},
+                   .on_device = (recv ? d->recv_on : d->send_on) || d->by_link};
 }
 
-static bool has_rows(const layout_t *l)
+static bool has_rows(const end_t *e)
 {
-    return l->shape || l->type;
+    return e->at.type || (e->at.shape && e->at.shape->row);
 }
 
 bool dma_slots_can_copy(const dma_task_t *task)
 {
-    layout_t send = layout_of(task, false), recv = layout_of(task, true);
+    end_t send = end_of(task, false, 0, 0), recv = end_of(task, true, 0, 0);
 
     return (send.on_device || !has_rows(&send)) && (recv.on_device || !has_rows(&recv));
 }
 
 bool dma_slots_needs_room(const dma_task_t *task)
 {
-    layout_t send = layout_of(task, false), recv = layout_of(task, true);
+    end_t send = end_of(task, false, 0, 0), recv = end_of(task, true, 0, 0);
 
     return has_rows(&send) || has_rows(&recv);
 }
@@ -61,7 +61,7 @@ uint64_t dma_slots_get_room(dma_comm_t *comm, const dma_task_t *task, uint64_t p
 {
     const struct dma_device_call *d = task->device;
     dma_device_by_slots_t *p = &comm->device->by_slots;
-    layout_t send = layout_of(task, false);
+    const dma_side_t *type = end_of(task, false, 0, 0).at.type;
     uint64_t want = DMA_SLOTS_STREAMS * piece;
     dma_status_t status = dma_lease_take(comm->proc,
                                          &(dma_lease_want_t){.kind = DMA_LEASE_DEVICE,
@@ -77,8 +77,7 @@ uint64_t dma_slots_get_room(dma_comm_t *comm, const dma_task_t *task, uint64_t p
         return 0;
     }
     p->room_bytes = p->room->bytes / DMA_SLOTS_STREAMS / DEVICE_PIECE_UNIT * DEVICE_PIECE_UNIT;
-    p->gathers = send.type && !dma_device_has_long_rows(comm, send.type) &&
-                 dma_gather_begin(&p->gather, comm, d->rt, d->device, send.type);
+    p->gathers = type && !dma_device_has_long_rows(comm, type) && dma_gather_begin(&p->gather, comm, d->rt, d->device);
     return p->room_bytes < piece ? p->room_bytes : piece;
 }
 
@@ -108,71 +107,54 @@ static uint64_t part(const dma_device_by_slots_t *p, uint64_t bytes, uint64_t pi
 }
 
 /* Where piece `piece` of what `owner` sends to `reader` is. */
-static char *slot_of(const dma_comm_t *comm, const dma_task_t *task, int owner, int reader, uint64_t piece)
+static end_t slot_of(const dma_comm_t *comm, const dma_task_t *task, int owner, int reader, uint64_t piece)
 {
     const dma_device_by_slots_t *p = &comm->device->by_slots;
     uint64_t at = dma_coll_gathers(task->coll) ? 0 : (uint64_t)((reader - owner - 1 + comm->nranks) % comm->nranks);
 
-    return p->slots[owner] + (piece % DMA_SLOTS * dma_slot_blocks(comm, task) + at) * p->bytes;
+    at += piece % DMA_SLOTS * dma_slot_blocks(comm, task);
+    return (end_t){.at.addr = (uint64_t)(uintptr_t)p->slots[owner] + at * p->bytes};
 }
 
-/* Contiguous bytes. */
-static dma_status_t copy(const dma_comm_t *comm, int stream, bool on_device, char *to, const char *from, uint64_t bytes)
+static end_t room_of(const dma_device_by_slots_t *p, int stream)
 {
-    const dma_lease_t *s = comm->device->by_slots.memory;
+    return (end_t){.at.addr = p->room->addr + (uint64_t)stream * p->room_bytes, .on_device = true};
+}
 
-    if (!on_device) {
-        memcpy(to, from, bytes);
-        return DMA_OK;
+static dma_status_t copy(const dma_comm_t *comm, int stream, const end_t *dst, const end_t *src, uint64_t bytes)
+{
+    const dma_lease_t *memory = comm->device->by_slots.memory;
+    dma_rects_t rects = {.host = comm->host, .visit = dma_rect_move};
+    dma_rect_stream_t copies;
+
+    if (dst->on_device || src->on_device) {
+        copies = (dma_rect_stream_t){.rt = memory->rt, .stream = memory->stream[stream]};
+        rects.visit = dma_rect_start;
+        rects.arg = &copies;
     }
-    return s->rt->copy_async(s->stream[stream], (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
+    return dma_rects_list(&rects, &dst->at, &src->at, bytes);
 }
 
-/* Rows of a block, from byte `skip` on, and contiguous device memory. `packs`: to that memory. */
-static dma_status_t copy_rows(const dma_comm_t *comm, int stream, const layout_t *l, char *block, uint64_t skip,
-                              char *packed, uint64_t bytes, bool packs)
+/* The same; rows pass through the room. */
+static dma_status_t copy_by_room(const dma_comm_t *comm, int stream, end_t dst, end_t src, uint64_t bytes)
 {
-    dma_blocks_t user = {.addr = block, .bytes = bytes}, ours = {.addr = packed, .bytes = bytes};
-    dma_device_end_t rows = {.blocks = &user, .shape = l->shape, .type = l->type, .skip = skip};
-    dma_device_end_t room = {.blocks = &ours};
+    const dma_device_by_slots_t *p = &comm->device->by_slots;
+    dma_status_t status = DMA_OK;
+    end_t room;
 
-    return dma_device_copy_blocks(comm, comm->device->by_slots.memory->stream[stream], packs ? &room : &rows,
-                                  packs ? &rows : &room, &ours, (dma_range_t){.end = 1}, -1);
-}
-
-static char *room_of(const dma_device_by_slots_t *p, int stream)
-{
-    return (char *)(uintptr_t)p->room->addr + (uint64_t)stream * p->room_bytes;
-}
-
-/* Bytes of a block from `skip` on, to contiguous memory that the device can write. */
-static dma_status_t pack(const dma_comm_t *comm, int stream, const layout_t *l, char *block, uint64_t skip, char *to,
-                         uint64_t bytes)
-{
-    char *room;
-    dma_status_t status;
-
-    if (!has_rows(l)) {
-        return copy(comm, stream, l->on_device, to, block + skip, bytes);
+    if (!has_rows(&dst) && !has_rows(&src)) {
+        return copy(comm, stream, &dst, &src, bytes);
     }
-    room = room_of(&comm->device->by_slots, stream);
-    status = copy_rows(comm, stream, l, block, skip, room, bytes, true);
-    return status == DMA_OK ? copy(comm, stream, true, to, room, bytes) : status;
-}
+    room = room_of(p, stream);
+    for (uint64_t at = 0; status == DMA_OK && at < bytes; at += p->room_bytes) {
+        uint64_t n = bytes - at < p->room_bytes ? bytes - at : p->room_bytes;
 
-/* The other way round. */
-static dma_status_t unpack(const dma_comm_t *comm, int stream, const layout_t *l, char *block, uint64_t skip,
-                           const char *from, uint64_t bytes)
-{
-    char *room;
-    dma_status_t status;
-
-    if (!has_rows(l)) {
-        return copy(comm, stream, l->on_device, block + skip, from, bytes);
+        status = copy(comm, stream, &room, &src, n);
+        status = status == DMA_OK ? copy(comm, stream, &dst, &room, n) : status;
+        src.at.skip += n;
+        dst.at.skip += n;
     }
-    room = room_of(&comm->device->by_slots, stream);
-    status = copy(comm, stream, true, room, from, bytes);
-    return status == DMA_OK ? copy_rows(comm, stream, l, block, skip, room, bytes, false) : status;
+    return status;
 }
 
 /* ---- pieces ---- */
@@ -183,8 +165,7 @@ static dma_gather_part_t part_of(const dma_comm_t *comm, const dma_task_t *task,
     const dma_device_by_slots_t *p = &comm->device->by_slots;
     uint64_t block = dma_coll_gathers(task->coll) ? 0 : (uint64_t)((comm->rank + k) % comm->nranks);
 
-    return (dma_gather_part_t){.block = dma_blocks_addr(&task->run.send, block),
-                               .skip = piece * p->bytes,
+    return (dma_gather_part_t){.at = end_of(task, false, block, piece * p->bytes).at,
                                .bytes = part(p, dma_blocks_bytes(&task->run.send, block), piece)};
 }
 
@@ -199,18 +180,18 @@ static dma_gather_part_t next_part(const dma_comm_t *comm, const dma_task_t *tas
 dma_status_t dma_slots_fill(dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
 {
     dma_device_by_slots_t *p = &comm->device->by_slots;
-    layout_t l = layout_of(task, false);
     dma_status_t status = DMA_OK;
 
     for (int k = 1; status == DMA_OK && k <= (int)dma_slot_blocks(comm, task); k++) {
-        char *slot = slot_of(comm, task, comm->rank, (comm->rank + k) % comm->nranks, piece);
+        end_t slot = slot_of(comm, task, comm->rank, (comm->rank + k) % comm->nranks, piece);
         dma_gather_part_t now = part_of(comm, task, piece, k), next = next_part(comm, task, piece, k);
+        end_t from = {.at = now.at, .on_device = end_of(task, false, 0, 0).on_device};
 
         if (now.bytes) {
-            status = p->gathers ? dma_gather_pack(&p->gather, comm, &now, &next, slot) : DMA_UNSUPPORTED;
+            status = p->gathers ? dma_gather_pack(&p->gather, comm, &now, &next, slot.at.addr) : DMA_UNSUPPORTED;
         }
         if (status == DMA_UNSUPPORTED) {
-            status = pack(comm, DMA_SLOTS_OUT, &l, now.block, now.skip, slot, now.bytes);
+            status = copy_by_room(comm, DMA_SLOTS_OUT, slot, from, now.bytes);
         }
     }
     return status;
@@ -219,7 +200,6 @@ dma_status_t dma_slots_fill(dma_comm_t *comm, const dma_task_t *task, uint64_t p
 dma_status_t dma_slots_take(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
 {
     const dma_device_by_slots_t *p = &comm->device->by_slots;
-    layout_t l = layout_of(task, true);
     dma_status_t status = DMA_OK;
 
     for (int k = 1; status == DMA_OK && k < comm->nranks; k++) {
@@ -227,40 +207,21 @@ dma_status_t dma_slots_take(const dma_comm_t *comm, const dma_task_t *task, uint
         uint64_t bytes = part(p, dma_blocks_bytes(&task->run.recv, (uint64_t)r), piece);
 
         if (bytes) {
-            status = unpack(comm, DMA_SLOTS_IN, &l, dma_blocks_addr(&task->run.recv, (uint64_t)r), piece * p->bytes,
-                            slot_of(comm, task, r, comm->rank, piece), bytes);
+            status = copy_by_room(comm, DMA_SLOTS_IN, end_of(task, true, (uint64_t)r, piece * p->bytes),
+                                  slot_of(comm, task, r, comm->rank, piece), bytes);
         }
     }
     return status;
 }
 
-/* It goes straight to its place, in front of the first piece. If both sides are rows, it passes through the room. */
+/* It goes straight to its place, in front of the first piece. */
 dma_status_t dma_slots_copy_own(const dma_comm_t *comm, const dma_task_t *task)
 {
-    const dma_device_by_slots_t *p = &comm->device->by_slots;
-    layout_t send = layout_of(task, false), recv = layout_of(task, true);
     uint64_t rank = (uint64_t)comm->rank, from = dma_coll_gathers(task->coll) ? 0 : rank;
-    uint64_t bytes = dma_blocks_bytes(&task->run.send, from), step = bytes;
-    char *src = dma_blocks_addr(&task->run.send, from), *dst = dma_blocks_addr(&task->run.recv, rank);
-    dma_status_t status = DMA_OK;
 
-    if (task->in_place || !bytes) {
+    if (task->in_place) {
         return DMA_OK;
     }
-    if (!has_rows(&send) && !has_rows(&recv)) {
-        return copy(comm, DMA_SLOTS_IN, send.on_device || recv.on_device, dst, src, bytes);
-    }
-    step = p->room_bytes;
-    for (uint64_t at = 0; status == DMA_OK && at < bytes; at += step) {
-        uint64_t n = bytes - at < step ? bytes - at : step;
-        char *room = room_of(p, DMA_SLOTS_IN);
-
-        status = has_rows(&send) ? copy_rows(comm, DMA_SLOTS_IN, &send, src, at, room, n, true)
-                                 : copy(comm, DMA_SLOTS_IN, true, room, src + at, n);
-        if (status == DMA_OK) {
-            status = has_rows(&recv) ? copy_rows(comm, DMA_SLOTS_IN, &recv, dst, at, room, n, false)
-                                     : copy(comm, DMA_SLOTS_IN, true, dst + at, room, n);
-        }
-    }
-    return status;
+    return copy_by_room(comm, DMA_SLOTS_IN, end_of(task, true, rank, 0), end_of(task, false, from, 0),
+                        dma_blocks_bytes(&task->run.send, from));
 }
