@@ -90,11 +90,10 @@
 #define DEVICE_KEPT_BYTES (UINT64_C(16) << 30) /* limit of their sum; one export alone may exceed it */
 #define DEVICE_MAX_FAILED 3                    /* failed agreements in a row; then all device memory is staged */
 
-/* A device that the application has reset is another one. Communicators keep the old one, and their calls fail. */
+/* After the application has reset the device all calls with it fail. */
 typedef struct dma_device {
     struct dma_device *next;
     int ordinal;
-    unsigned resets;                /* dma_gpu_runtime_t.resets when it was found */
     unsigned uses;                  /* communicators; guarded by the process's device lock, like the next */
     bool opening;                   /* a thread tries engines */
     const dma_gpu_engine_t *engine; /* NULL: none works */

@@ -127,12 +127,7 @@ static dma_status_t make(dma_proc_t *proc, const dma_lease_want_t *w, uint64_t b
     if (!l) {
         return DMA_ERR_NOMEM;
     }
-    *l = (dma_lease_t){.kind = w->kind,
-                       .rt = w->rt,
-                       .device = w->device,
-                       .arena = w->arena,
-                       .resets = w->rt ? dma_gpu_resets(w->rt, w->device) : 0,
-                       .bytes = bytes};
+    *l = (dma_lease_t){.kind = w->kind, .rt = w->rt, .device = w->device, .arena = w->arena, .bytes = bytes};
     if (!dma_budget_take(&proc->budget, budget_of(l->kind), bytes)) {
         if (!w->must) {
             free(l);
@@ -209,17 +204,6 @@ void dma_lease_trim(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
     for (dma_lease_t *l = proc->leases, *next; l; l = next) {
         next = l->next;
         if (is_idle_of(l, rt, device)) {
-            (void)destroy(proc, l);
-        }
-    }
-}
-
-/* A reset of the device has destroyed what is idle. */
-static void drop_destroyed(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device)
-{
-    for (dma_lease_t *l = proc->leases, *next; l; l = next) {
-        next = l->next;
-        if (is_idle_of(l, rt, device) && rt && l->resets != dma_gpu_resets(rt, device)) {
             (void)destroy(proc, l);
         }
     }
@@ -302,7 +286,6 @@ static dma_status_t find_or_make(dma_proc_t *proc, const dma_lease_want_t *w, dm
     uint64_t most, bytes, size, least = w->least;
     dma_status_t status;
 
-    drop_destroyed(proc, w->rt, w->device);
     /* Less shared memory is nearly as good, and the arena may have no room for more. */
     if ((*result = find(proc, w, w->kind == DMA_LEASE_SHARED ? w->least : w->bytes))) {
         return DMA_OK;

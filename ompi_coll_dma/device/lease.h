@@ -59,7 +59,6 @@ typedef struct dma_lease {
     int device;
     dma_arena_t *arena; /* of shared memory, and its block there */
     void *block;
-    unsigned resets;        /* of the device when it was made */
     uint64_t used;          /* a greater number: taken later */
     const dma_comm_t *comm; /* of the last call: what is lost is freed with it; NULL: at no time */
 

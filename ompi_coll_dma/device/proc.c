@@ -59,42 +59,12 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
     }
 }
 
-/* Has the application reset the device since? */
-static bool is_lost(const dma_gpu_runtime_t *rt, const dma_device_t *d)
-{
-    return dma_gpu_resets(rt, d->ordinal) != d->resets;
-}
-
 static void close_device(dma_device_t *d)
 {
     if (d->engine) {
         d->engine->close(d->unit);
     }
     free(d);
-}
-
-/* With the device lock. Closes the lost devices that no communicator uses any more. */
-static void close_lost(dma_proc_t *proc, const dma_gpu_runtime_t *rt)
-{
-    for (dma_device_t **link = &proc->devices, *d; (d = *link);) {
-        if (!d->uses && is_lost(rt, d)) {
-            *link = d->next;
-            close_device(d);
-        } else {
-            link = &d->next;
-        }
-    }
-}
-
-/* With the device lock. */
-static dma_device_t *find_device(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int ordinal)
-{
-    dma_device_t *d = proc->devices;
-
-    while (d && (d->ordinal != ordinal || is_lost(rt, d))) {
-        d = d->next;
-    }
-    return d;
 }
 
 /* With the device lock, which it gives away while an engine is tried: calls of other threads need it, in memory of devices that
@@ -121,8 +91,8 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
     dma_device_t *d;
 
     pthread_mutex_lock(&proc->device_lock);
-    close_lost(proc, rt);
-    d = find_device(proc, rt, ordinal);
+    for (d = proc->devices; d && d->ordinal != ordinal; d = d->next) {
+    }
     if (!proc->ipc) {
         proc->ipc = dma_ipc_create(rt, proc->counters);
         if (proc->ipc) {
@@ -136,7 +106,6 @@ dma_device_t *dma_device_of(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int o
         }
     } else if (proc->ipc && (d = calloc(1, sizeof(*d)))) {
         d->ordinal = ordinal;
-        d->resets = dma_gpu_resets(rt, ordinal);
         d->uses = 1;
         open_device(proc, rt, d);
     }
@@ -150,7 +119,6 @@ void dma_device_put(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_device_t 
     if (!--d->uses) {
         dma_lease_trim(proc, rt, d->ordinal);
     }
-    close_lost(proc, rt);
     pthread_mutex_unlock(&proc->device_lock);
 }
 

@@ -27,7 +27,6 @@ struct dma_import {
     uint64_t base;        /* the address in this process */
     dma_mapped_t *mapped; /* NULL: opened by its handle */
     int device;
-    unsigned resets; /* of the device when it was opened */
     unsigned uses;
     enum {
         IMPORT_OPEN,    /* in the list of imports */
@@ -439,10 +438,9 @@ static void retry_closing(dma_ipc_t *ipc)
     }
 }
 
-/* An import that a reset of the device has destroyed is nobody's; its users close it. */
-static bool is_import_of(const dma_ipc_t *ipc, const dma_import_t *import, int device, uint64_t nonce)
+static bool is_import_of(const dma_import_t *import, int device, uint64_t nonce)
 {
-    return import->nonce == nonce && import->device == device && import->resets == dma_gpu_resets(ipc->rt, device);
+    return import->nonce == nonce && import->device == device;
 }
 
 static bool is_same(const dma_import_t *import, const dma_export_t *export)
@@ -457,7 +455,7 @@ static dma_import_t *find_import(dma_ipc_t *ipc, int device, uint64_t nonce, con
     for (dma_import_t **link = &ipc->imports; *link;) {
         dma_import_t *i = *link;
 
-        if (is_import_of(ipc, i, device, nonce) && (is_same(i, export) || dma_export_conflicts(export, &i->export))) {
+        if (is_import_of(i, device, nonce) && (is_same(i, export) || dma_export_conflicts(export, &i->export))) {
             if (i->state == IMPORT_OPENING) {
                 pthread_cond_wait(&ipc->opened, &ipc->lock);
                 link = &ipc->imports; /* the list may be another one */
@@ -481,7 +479,7 @@ static dma_status_t find_closing(dma_ipc_t *ipc, int device, uint64_t nonce, con
 {
     *result = NULL;
     for (dma_import_t *i = ipc->closing; i; i = i->next) {
-        if (!is_import_of(ipc, i, device, nonce)) {
+        if (!is_import_of(i, device, nonce)) {
             continue;
         }
         if (is_same(i, export)) {
@@ -509,7 +507,6 @@ static dma_status_t open_new(dma_ipc_t *ipc, int device, uint64_t nonce, const d
         return DMA_ERR_NOMEM;
     }
     *i = (dma_import_t){.next = ipc->imports, .nonce = nonce, .export = *export, .device = device};
-    i->resets = dma_gpu_resets(ipc->rt, device);
     i->state = IMPORT_OPENING;
     ipc->imports = i;
     pthread_mutex_unlock(&ipc->lock);

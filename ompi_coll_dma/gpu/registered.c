@@ -9,7 +9,6 @@ struct dma_registration {
     size_t bytes;
     uint64_t device_addr;
     int device;
-    unsigned resets; /* of the device when it was made */
     unsigned uses;
 };
 
@@ -31,18 +30,6 @@ static bool contains(const dma_registration_t *p, const void *addr, size_t bytes
     uintptr_t first = (uintptr_t)p->addr, at = (uintptr_t)addr;
 
     return at >= first && at - first <= p->bytes && bytes <= p->bytes - (at - first);
-}
-
-/* Makes the registration, or makes it again. */
-static dma_status_t renew(const dma_gpu_runtime_t *rt, dma_registration_t *p, int device)
-{
-    dma_status_t status = register_host(rt, device, (void *)(uintptr_t)p->addr, p->bytes, &p->device_addr);
-
-    if (status == DMA_OK) {
-        p->device = device;
-        p->resets = dma_gpu_resets(rt, device);
-    }
-    return status;
 }
 
 /* DMA_AGAIN: not now. */
@@ -82,8 +69,8 @@ static dma_status_t add_new(dma_registration_t **list, const dma_gpu_runtime_t *
     if (!p) {
         return DMA_ERR_NOMEM;
     }
-    *p = (dma_registration_t){.next = *list, .addr = addr, .bytes = bytes};
-    if ((status = renew(rt, p, device)) != DMA_OK) {
+    *p = (dma_registration_t){.next = *list, .addr = addr, .bytes = bytes, .device = device};
+    if ((status = register_host(rt, device, addr, bytes, &p->device_addr)) != DMA_OK) {
         free(p);
         return status;
     }
@@ -102,9 +89,8 @@ dma_status_t dma_registered_add(dma_registration_t **list, const dma_gpu_runtime
     }
     if (!p) {
         status = add_new(list, rt, device, addr, bytes, &p);
-    } else if (p->resets != dma_gpu_resets(rt, p->device)) {
-        (void)end_registration(rt, p);
-        status = renew(rt, p, device);
+    } else if (dma_gpu_is_lost(rt, p->device)) {
+        status = DMA_UNSUPPORTED; /* the registration may have gone with the device */
     }
     if (status == DMA_OK) {
         p->uses++;

@@ -19,8 +19,8 @@
  * - Nothing is initialized or loaded on the application's behalf, with one exception: `enter` activates the primary
  *   context of a device. So call it only for a device that a query has returned or that a parameter names. To release
  *   objects, call enter_to_release: the application may have reset the device, and may be about to end.
- * - A reset of a device by the application destroys the objects on it. From its detection on, calls with such an object
- *   return DMA_ERR_ENGINE, and releasing one does nothing in the runtime, in any scope.
+ * - A reset of a device by the application destroys the objects on it. From its detection on, the device is lost: no scope of it
+ *   can be entered, and nobody releases the objects (gpu/reset.h).
  *
  * A pointer marked [may be NULL] is NULL if the runtime lacks the call. All other pointers are always set.
  */
@@ -78,7 +78,7 @@ typedef struct dma_gpu_runtime {
     bool (*takes_turns)(int device);
     dma_status_t (*enter)(int device, dma_gpu_scope_t *scope);
     /* A scope in which objects on the device are queried and released, and nothing else. Detects resets. If the device has
-     * no context any more, nothing becomes current, and all objects count as destroyed. */
+     * no context any more, this fails, and all objects count as destroyed. */
     dma_status_t (*enter_to_release)(int device, dma_gpu_scope_t *scope);
     void (*leave)(dma_gpu_scope_t *scope);
 
@@ -99,13 +99,12 @@ typedef struct dma_gpu_runtime {
     void (*adopt)(const dma_gpu_memory_t *memory);
 
     /*
-     * How many resets of the device by the application have been detected [may be NULL: none can be detected]. An owner
-     * of objects on the device compares the number with an earlier one. A reset destroys memory, imports and streams; with
-     * CUDA also events, graphs and registrations. It is detected when a query finds memory that the thread has not seen
-     * before, when an object is made or released, in enter_to_release, and in `release`. So it is detected before a call
-     * uses new memory, but not by a call that still uses the old.
+     * Has a reset of the device by the application been detected [may be NULL: none can be detected]? A reset destroys memory,
+     * imports and streams; with CUDA also events and registrations. It is detected when a query finds memory that the thread has
+     * not seen before, in enter_to_release, and in `release`. So it is detected before a call uses new
+     * memory, but not by a call that still uses the old. From then on both kinds of scopes fail.
      */
-    unsigned (*resets)(int device);
+    bool (*is_lost)(int device);
 
     /*
      * IPC; scope. A handle stands for a whole allocation: `ipc_export` takes the base that dma_gpu_classify has found
@@ -217,10 +216,10 @@ typedef struct dma_gpu_runtime {
  */
 const dma_gpu_runtime_t *dma_gpu_runtime_loaded(void);
 
-/* How many resets of the device have been detected; 0 where none can be. */
-static inline unsigned dma_gpu_resets(const dma_gpu_runtime_t *rt, int device)
+/* Has the application reset the device, as far as that is known? */
+static inline bool dma_gpu_is_lost(const dma_gpu_runtime_t *rt, int device)
 {
-    return rt->resets ? rt->resets(device) : 0;
+    return rt->is_lost && rt->is_lost(device);
 }
 
 /* Copies a rectangle in stream order; scope. Uses copy2d if copy2d can describe the rectangle, otherwise one copy for

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "gpu/internal.h"
 #include "libgpu_fake_internal.h"
 
 #define MAGIC 0x66616b6567707531u
@@ -171,7 +172,9 @@ static dma_status_t enter(int device, dma_gpu_scope_t *scope)
     if (ending) {
         fake_misuse("enter where objects are released");
     }
-    return enter_for("enter", device, scope);
+    return device >= 0 && device < FAKE_GPU_MAX_DEVICES && fake_is_lost(device)
+               ? dma_gpu_fail(DMA_ERR_ENGINE, "device %d has been reset", device)
+               : enter_for("enter", device, scope);
 }
 
 static dma_status_t enter_to_release(int device, dma_gpu_scope_t *scope)

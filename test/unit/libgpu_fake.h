@@ -86,7 +86,7 @@ void fake_gpu_pass(double ns);
 /* From now on this thread only releases: a scope that would activate a device is a misuse. */
 void fake_gpu_ending(void);
 
-/* The application resets the device: its streams are lost. Memory is not. */
+/* The application resets the device: its streams are lost, and only scopes to release objects can be entered. Memory is not lost. */
 void fake_gpu_reset(int device);
 
 /* As after a reset of the device, or at the end of the driver: all queries answer "host", and all other calls fail. */

@@ -30,6 +30,8 @@ bool fake_call(const char *function, dma_status_t *status);
 
 /* The device in scope; misuse if there is none. */
 int fake_scope(const char *function);
+/* Has the application reset the device? */
+bool fake_is_lost(int device);
 
 uint64_t fake_random(void);
 

@@ -334,13 +334,13 @@ static void stream_forget(dma_gpu_stream_t *stream)
     fake_call("stream_forget", &status);
 }
 
-static unsigned resets[FAKE_GPU_MAX_DEVICES];
+static bool lost[FAKE_GPU_MAX_DEVICES];
 
 /* Drops all work except the piece that the device is doing. */
 void fake_gpu_reset(int device)
 {
     pthread_mutex_lock(&fake_machine.lock);
-    resets[device]++;
+    lost[device] = true;
     for (fake_stream_t *s = fake_machine.streams; s; s = s->next) {
         work_t **at = &s->first, *w;
 
@@ -366,14 +366,14 @@ void fake_gpu_reset(int device)
     pthread_mutex_unlock(&fake_machine.lock);
 }
 
-static unsigned get_resets(int device)
+bool fake_is_lost(int device)
 {
-    unsigned n;
+    bool is;
 
     pthread_mutex_lock(&fake_machine.lock);
-    n = resets[device];
+    is = lost[device];
     pthread_mutex_unlock(&fake_machine.lock);
-    return n;
+    return is;
 }
 
 static dma_status_t stream_create(dma_gpu_stream_t **stream)
@@ -498,8 +498,8 @@ static dma_status_t stream_wait_event(dma_gpu_stream_t *stream, dma_gpu_event_t 
 
 void fake_fill_streams(dma_gpu_runtime_t *table)
 {
-    memset(resets, 0, sizeof(resets));
-    table->resets = get_resets;
+    memset(lost, 0, sizeof(lost));
+    table->is_lost = fake_is_lost;
     table->copy = copy;
     table->copy_async = copy_async;
     table->copy2d_async = copy2d_async;

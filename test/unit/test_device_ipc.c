@@ -253,75 +253,6 @@ START_TEST(opened_once_for_each_device)
 }
 END_TEST
 
-static unsigned reset_count;
-
-static unsigned count_resets(int device)
-{
-    return device == 0 ? reset_count : 0;
-}
-
-static unsigned registered, unregistered;
-
-static dma_status_t register_nothing(void *addr, uint64_t bytes, uint64_t *device_addr)
-{
-    (void)bytes;
-    *device_addr = (uint64_t)(uintptr_t)addr;
-    registered++;
-    return DMA_OK;
-}
-
-static dma_status_t unregister_nothing(void *addr)
-{
-    (void)addr;
-    unregistered++;
-    return DMA_OK;
-}
-
-/* What a reset has ended serves nobody any more; another device is not concerned. */
-START_TEST(reset_ends_imports_and_registrations)
-{
-    static char host[4096];
-    dma_import_t *before[2], *behind[2];
-    dma_export_t e;
-    uint64_t at;
-    char *a;
-
-    begin();
-    rt->resets = count_resets;
-    rt->host_register = register_nothing;
-    rt->host_unregister = unregister_nothing;
-    reset_count = registered = unregistered = 0;
-    a = device_memory(3000);
-    number_of(a, &e);
-    for (int device = 0; device < 2; device++) {
-        ck_assert_int_eq(dma_ipc_open(share, device, 1, &e, &before[device]), DMA_OK);
-    }
-    ck_assert_int_eq(dma_ipc_register(share, 0, host, sizeof(host), &at), DMA_OK);
-    reset_count++;
-    for (int device = 0; device < 2; device++) {
-        ck_assert_int_eq(dma_ipc_open(share, device, 1, &e, &behind[device]), DMA_OK);
-    }
-    ck_assert_ptr_ne(behind[0], before[0]);
-    ck_assert_ptr_eq(behind[1], before[1]);
-    for (int k = 0; k < 2; k++) {
-        ck_assert_int_eq(dma_ipc_register(share, 0, host, sizeof(host), &at), DMA_OK);
-    }
-    /* renewed once: whether the reset has ended it differs, and no address is registered twice */
-    ck_assert_uint_eq(registered, 2);
-    for (int k = 0; k < 3; k++) {
-        ck_assert_uint_eq(unregistered, 1);
-        dma_ipc_unregister(share, host);
-    }
-    ck_assert_uint_eq(unregistered, 2);
-    for (int device = 0; device < 2; device++) {
-        dma_ipc_close(share, before[device]);
-        dma_ipc_close(share, behind[device]);
-    }
-    fake_gpu_free(a);
-    end();
-}
-END_TEST
-
 /* Other memory of the process there: the old is closed, whoever has it, and they may let go of it after that. */
 START_TEST(what_overlaps_has_been_freed)
 {
@@ -573,7 +504,6 @@ int main(void)
     unit_test(s, more_than_is_remembered, 20);
     unit_test(s, export_that_fails, 10);
     unit_test(s, opened_once_for_each_device, 10);
-    unit_test(s, reset_ends_imports_and_registrations, 10);
     unit_loop(s, what_overlaps_has_been_freed, 0, 2, 10);
     unit_loop(s, what_was_in_the_same_block, 0, 2, 10);
     unit_test(s, what_is_left_in_the_block, 10);

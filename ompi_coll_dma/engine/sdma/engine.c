@@ -119,7 +119,6 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof
     unit->stuck_seconds = config->timeout;
     unit->counters = config->counters;
     unit->budget = config->budget;
-    unit->resets = dma_gpu_resets(config->rt, config->device);
     if (strcmp(config->rt->name, "hip")) {
         status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_sdma_vendor, NULL);
     } else {
@@ -391,7 +390,7 @@ static dma_status_t sdma_start(dma_run_t *run)
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
     dma_status_t result = DMA_OK;
 
-    if (!dma_queues_is_owner(&b->unit->queues) || dma_sdma_was_reset(b->unit)) {
+    if (!dma_queues_is_owner(&b->unit->queues) || dma_gpu_is_lost(b->unit->rt, b->unit->device)) {
         return DMA_ERR_ENGINE;
     }
     if (b->run != run || b->epoch != run->epoch) {

@@ -14,7 +14,6 @@ typedef struct dma_sdma_unit {
     double stuck_seconds;
     dma_counters_t *counters; /* may be NULL */
     dma_budget_t *budget;     /* likewise */
-    unsigned resets;          /* dma_gpu_runtime_t.resets when the unit was opened */
     dma_gpu_pci_t pci;
     dma_topo_t *topo;
     const dma_topo_gpu_t *gpu;
@@ -117,9 +116,7 @@ dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *un
 struct dma_proof;
 dma_provider_gpu_t dma_sdma_provider_gpu(const dma_sdma_unit_t *unit, const struct dma_proof *proof);
 dma_gpu_traits_t dma_sdma_traits(const dma_sdma_unit_t *unit);
-/* temp.c: after a reset the queues still exist, but the temporary memory does not. `get` allocates that of a queue, with its
- * lock held, or of a program. */
-bool dma_sdma_was_reset(const dma_sdma_unit_t *unit);
+/* temp.c: `get` allocates the temporary memory of a queue, with its lock held, or of a program. */
 dma_status_t dma_sdma_temp_get(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *temp);
 void dma_sdma_temp_free(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t temp);
 /* The times of a trace. Without memory or packet for them there are none. `quiet`: no engine writes to them any more. */

@@ -5,11 +5,6 @@
 
 /* ---- temporary memory ---- */
 
-bool dma_sdma_was_reset(const dma_sdma_unit_t *unit)
-{
-    return dma_gpu_resets(unit->rt, unit->device) != unit->resets;
-}
-
 dma_status_t dma_sdma_temp_get(dma_sdma_unit_t *unit, uint64_t bytes, uint64_t *temp)
 {
     dma_gpu_scope_t scope;

@@ -6,9 +6,8 @@
  * pushes it on the thread's context stack, `leave` pops it. The application's current context is not changed.
  *
  * A primary context is retained once per process. cudaDeviceReset destroys its contents nevertheless. The context keeps
- * its handle and can be pushed, but it is not active, and calls in it fail until it is retained again: by the next
- * `enter`, or by the application, which may be first. gpu/reset.h says how a reset is detected. Where it has not been
- * detected yet and the context is current on the thread, the first call fails, and the next `enter` finds out.
+ * its handle and can be pushed, but it is not active, and calls in it fail until it is retained again. gpu/reset.h says how
+ * a reset is detected, and that the device is lost then.
  *
  * Objects are released in a scope that never activates a context, because an application that has reset a device may
  * be about to end. A device whose context is not active has nothing left.
@@ -22,25 +21,8 @@ typedef struct CUctx_st *context_t;
 
 static struct {
     pthread_mutex_t lock;                            /* guards retaining and releasing */
-    _Atomic(context_t) primary[DMA_GPU_MAX_DEVICES]; /* NULL: not retained, or reset since */
-    atomic_bool suspect;                             /* a call has failed with the error of a destroyed context */
+    _Atomic(context_t) primary[DMA_GPU_MAX_DEVICES]; /* NULL: not retained */
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-void dma_cuda_context_suspect(void)
-{
-    atomic_store_explicit(&contexts.suspect, true, memory_order_relaxed);
-}
-
-void dma_cuda_context_forget(int device)
-{
-    atomic_store_explicit(&contexts.primary[device], NULL, memory_order_release);
-}
-
-static void lose_device(int device)
-{
-    dma_cuda_context_forget(device);
-    dma_gpu_guard_lose(&dma_cuda_guard, device);
-}
 
 static context_t held_context(int device)
 {
@@ -97,11 +79,6 @@ void dma_cuda_capture_restore(dma_gpu_scope_t *scope)
     }
 }
 
-static bool is_tracked(int device)
-{
-    return device >= 0 && device < DMA_GPU_MAX_DEVICES;
-}
-
 /* Makes the primary context of the device current. */
 static dma_status_t push_context(int device, dma_gpu_scope_t *scope)
 {
@@ -109,26 +86,18 @@ static dma_status_t push_context(int device, dma_gpu_scope_t *scope)
     dma_status_t status;
     cuda_error_t error;
 
-    if (context && dma_cuda.ctx_get_current(&current) == CUDA_DONE && current == context &&
-        !atomic_load_explicit(&contexts.suspect, memory_order_relaxed)) {
+    if (context && dma_cuda.ctx_get_current(&current) == CUDA_DONE && current == context) {
         return DMA_OK;
     }
-    if (atomic_exchange_explicit(&contexts.suspect, false, memory_order_relaxed)) {
-        dma_gpu_guard_detect(&dma_cuda_guard);
-    }
-    if (held_context(device) && !dma_cuda_context_is_active(device)) {
-        lose_device(device);
+    if (context && !dma_cuda_context_is_active(device)) {
+        return dma_gpu_guard_lose(&dma_cuda_guard, device);
     }
     if ((status = retain_context(device, &context)) != DMA_OK || current == context) {
         return status;
     }
     error = dma_cuda.ctx_push(context);
     if (error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) {
-        lose_device(device);
-        if ((status = retain_context(device, &context)) != DMA_OK) {
-            return status;
-        }
-        error = dma_cuda.ctx_push(context);
+        return dma_gpu_guard_lose(&dma_cuda_guard, device);
     }
     status = dma_cuda_status(error, "ctx_push");
     if (status == DMA_OK) {
@@ -139,33 +108,30 @@ static dma_status_t push_context(int device, dma_gpu_scope_t *scope)
 
 dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
 {
-    dma_status_t status;
+    dma_status_t status = dma_gpu_guard_check(&dma_cuda_guard, device);
 
-    if (!is_tracked(device)) {
-        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
+    if (status != DMA_OK) {
+        return status;
     }
     dma_cuda_capture_relax(scope);
-    status = push_context(device, scope);
-    if (status != DMA_OK) {
+    if ((status = push_context(device, scope)) == DMA_OK) {
+        dma_gpu_guard_watch(&dma_cuda_guard, device);
+    } else {
         dma_cuda_capture_restore(scope);
     }
     return status;
 }
 
-/* All resets have been detected. If the context is not active, nothing becomes current. */
+/* All resets have been detected. Without a context of ours nothing becomes current. */
 static dma_status_t enter_if_active(int device, dma_gpu_scope_t *scope)
 {
-    dma_status_t status = DMA_OK;
+    dma_status_t status = dma_gpu_guard_check(&dma_cuda_guard, device);
 
-    dma_cuda_capture_relax(scope);
-    if (is_tracked(device) && held_context(device)) {
-        if (dma_cuda_context_is_active(device)) {
-            status = push_context(device, scope);
-        } else {
-            lose_device(device);
-        }
-    }
     if (status != DMA_OK) {
+        return status;
+    }
+    dma_cuda_capture_relax(scope);
+    if (held_context(device) && (status = push_context(device, scope)) != DMA_OK) {
         dma_cuda_capture_restore(scope);
     }
     return status;
@@ -188,20 +154,17 @@ void dma_cuda_leave(dma_gpu_scope_t *scope)
     dma_cuda_capture_restore(scope);
 }
 
-/* A reset of a context does not count as a release. But it is not certain for all drivers that what was retained before
- * it still counts. So only contexts that have been retained since are released, once: a context that stays retained
- * does no harm, and one that is released for the application does. */
+/* A reset of a context does not count as a release. But it is not certain for all drivers that what was retained before it still
+ * counts. So that is not released: a context that stays retained does no harm, and one that is released for the application does. */
 static void release_context(int device)
 {
     cuda_device_t dev;
 
     pthread_mutex_lock(&contexts.lock);
-    if (held_context(device)) {
-        dma_cuda_context_forget(device);
-        if (DMA_CUDA(device_get, &dev, device) == DMA_OK) {
-            (void)DMA_CUDA(primary_release, dev);
-        }
+    if (held_context(device) && !dma_cuda_is_lost(device) && DMA_CUDA(device_get, &dev, device) == DMA_OK) {
+        (void)DMA_CUDA(primary_release, dev);
     }
+    atomic_store_explicit(&contexts.primary[device], NULL, memory_order_release);
     pthread_mutex_unlock(&contexts.lock);
 }
 
@@ -213,8 +176,10 @@ void dma_cuda_release(void)
     dma_cuda_capture_relax(&outer);
     dma_gpu_guard_detect(&dma_cuda_guard);
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
-        if (enter_if_active(i, &scope) == DMA_OK) {
-            dma_cuda_destroy_private_stream(i);
+        bool entered = enter_if_active(i, &scope) == DMA_OK;
+
+        dma_cuda_destroy_private_stream(i);
+        if (entered) {
             dma_gpu_guard_unwatch(&dma_cuda_guard, i);
             dma_cuda_leave(&scope);
         }

@@ -22,9 +22,6 @@ dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
     if (error == CUDA_NOT_READY) {
         return DMA_AGAIN;
     }
-    if (error == CUDA_CONTEXT_DESTROYED) {
-        dma_cuda_context_suspect();
-    }
     if (dma_cuda.get_error_string(error, &text) != CUDA_DONE || !text) {
         text = "unknown error";
     }
@@ -91,7 +88,7 @@ static dma_gpu_runtime_t table = {
     .enter = dma_cuda_enter,
     .enter_to_release = dma_cuda_enter_to_release,
     .leave = dma_cuda_leave,
-    .resets = dma_cuda_resets,
+    .is_lost = dma_cuda_is_lost,
     .release = dma_cuda_release,
 };
 

@@ -29,22 +29,15 @@ void dma_cuda_release(void);
 void dma_cuda_capture_relax(dma_gpu_scope_t *scope);
 void dma_cuda_capture_restore(dma_gpu_scope_t *scope);
 bool dma_cuda_context_is_active(int device);
-/* A reset of the device has been detected, or may have happened. */
-void dma_cuda_context_forget(int device);
-void dma_cuda_context_suspect(void);
 
 /* ---- reset.c ---- */
 
-/* Detects resets of devices. A member of the table: how many it has detected. */
+/* Detects resets of devices. A member of the table: has one been detected? */
 extern dma_gpu_guard_t dma_cuda_guard;
-unsigned dma_cuda_resets(int device);
-/* The origin of an object that is about to be made in the current context. */
-dma_status_t dma_cuda_origin(dma_gpu_origin_t *origin);
-
-/* A call with an object, if a reset has not destroyed it. */
-#define DMA_CUDA_WITH(object, call, ...)                                                                               \
-    (dma_gpu_guard_has_lost(&dma_cuda_guard, (object)->origin) ? dma_gpu_guard_error((object)->origin)                 \
-                                                               : DMA_CUDA(call, __VA_ARGS__))
+bool dma_cuda_is_lost(int device);
+/* For a thread without a context, or with one that has been destroyed. The context of the device is active: retaining
+ * it does not create it. */
+cuda_error_t dma_cuda_attributes_in_context(int device, unsigned n, cuda_enum_t *names, void **data, uint64_t addr);
 
 /* ---- query.c ---- */
 
@@ -52,17 +45,6 @@ dma_status_t dma_cuda_origin(dma_gpu_origin_t *origin);
 cuda_error_t dma_cuda_get_attributes(unsigned n, cuda_enum_t *names, void **data, uint64_t addr);
 
 /* ---- the others ---- */
-
-/* What a dma_gpu_stream_t of this runtime is. */
-typedef struct dma_cuda_stream {
-    struct CUstream_st *cuda;
-    dma_gpu_origin_t origin;
-} dma_cuda_stream_t;
-
-static inline const dma_cuda_stream_t *dma_cuda_stream(const dma_gpu_stream_t *stream)
-{
-    return (const dma_cuda_stream_t *)stream;
-}
 
 /* Parts of the table. */
 void dma_cuda_fill_queries(dma_gpu_runtime_t *table);
@@ -73,8 +55,5 @@ dma_status_t dma_cuda_mapping(uint64_t addr, dma_gpu_mapping_t *mapping);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
 
 void dma_cuda_destroy_private_stream(int device);
-
-/* memory.c: memory that has been made in the current context, which is known by its address from now on. */
-dma_status_t dma_cuda_add_memory(uint64_t addr);
 
 #endif

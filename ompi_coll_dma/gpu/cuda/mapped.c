@@ -61,9 +61,6 @@ static dma_status_t reserve(uint64_t bytes, uint64_t *base)
     cuda_addr_t at = 0;
     dma_status_t status = DMA_CUDA_TRY(mem_reserve, &at, bytes, 0, 0, 0);
 
-    if (status == DMA_OK && (status = dma_cuda_add_memory(at)) != DMA_OK) {
-        (void)DMA_CUDA(mem_unreserve, at, bytes);
-    }
     if (status == DMA_OK) {
         *base = at;
     }
@@ -102,9 +99,6 @@ static dma_status_t unmap(uint64_t base, uint64_t bytes, const uint64_t *sizes, 
     dma_status_t status = DMA_OK;
     uint64_t at = base;
 
-    if (!dma_gpu_guard_take(&dma_cuda_guard, base)) {
-        return DMA_OK;
-    }
     for (size_t i = 0; i < n && status == DMA_OK; i++) {
         status = DMA_CUDA(mem_unmap, at, sizes[i]);
         at += sizes[i];

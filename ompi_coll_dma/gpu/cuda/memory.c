@@ -4,22 +4,17 @@
 
 #include "gpu/cuda/cuda.h"
 
+typedef struct freed_later {
+    uint64_t addr;
+    int device;
+} freed_later_t;
+
 /* Device memory that is freed when no stream waits any more. */
 static struct {
     pthread_mutex_t lock;
-    uint64_t *addr;
+    freed_later_t *memory;
     size_t n, room;
 } put_off = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-dma_status_t dma_cuda_add_memory(uint64_t addr)
-{
-    int device;
-
-    if (DMA_CUDA(ctx_get_device, &device) != DMA_OK) {
-        device = -1;
-    }
-    return dma_gpu_guard_add(&dma_cuda_guard, device, addr);
-}
 
 static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
 {
@@ -31,9 +26,6 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     cuda_addr_t addr = 0;
     dma_status_t status = DMA_CUDA_TRY(ipc_open, &addr, *(const cuda_ipc_handle_t *)handle, CUDA_IPC_LAZY_PEER_ACCESS);
 
-    if (status == DMA_OK && (status = dma_cuda_add_memory(addr)) != DMA_OK) {
-        (void)DMA_CUDA(ipc_close, addr);
-    }
     if (status == DMA_OK) {
         *base = addr;
     }
@@ -48,7 +40,7 @@ static dma_status_t ipc_close(uint64_t base)
     if (!dma_gpu_begin_blocking()) {
         return DMA_AGAIN;
     }
-    status = dma_gpu_guard_take(&dma_cuda_guard, base) ? DMA_CUDA(ipc_close, base) : DMA_OK;
+    status = DMA_CUDA(ipc_close, base);
     dma_gpu_end_blocking();
     return status;
 }
@@ -63,32 +55,24 @@ static dma_status_t host_register(void *addr, uint64_t bytes, uint64_t *device_a
         return status;
     }
     status = DMA_CUDA_TRY(host_device_pointer, &at, addr, 0);
-    if (status != DMA_OK || (status = dma_cuda_add_memory((uintptr_t)addr)) != DMA_OK) {
-        goto unregister;
+    if (status != DMA_OK) {
+        dma_cuda.host_unregister(addr);
+        return status;
     }
     *device_addr = at;
     return DMA_OK;
-
-unregister:
-    dma_cuda.host_unregister(addr);
-    return status;
 }
 
-/* While a stream waits, the driver's call would not return. What a reset has destroyed needs no call. */
+/* While a stream waits, the driver's call would not return. */
 static dma_status_t host_unregister(void *addr)
 {
-    bool may = dma_gpu_begin_blocking();
-    dma_status_t status = DMA_OK;
+    dma_status_t status;
 
-    if (!may && dma_gpu_guard_holds(&dma_cuda_guard, (uintptr_t)addr)) {
+    if (!dma_gpu_begin_blocking()) {
         return DMA_AGAIN;
     }
-    if (dma_gpu_guard_take(&dma_cuda_guard, (uintptr_t)addr)) {
-        status = DMA_CUDA(host_unregister, addr);
-    }
-    if (may) {
-        dma_gpu_end_blocking();
-    }
+    status = DMA_CUDA(host_unregister, addr);
+    dma_gpu_end_blocking();
     return status;
 }
 
@@ -97,50 +81,48 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     cuda_addr_t at = 0;
     dma_status_t status = DMA_CUDA(mem_alloc, &at, bytes);
 
-    if (status == DMA_OK && (status = dma_cuda_add_memory(at)) != DMA_OK) {
-        (void)DMA_CUDA(mem_free, at);
-    }
     if (status == DMA_OK) {
         *addr = at;
     }
     return status;
 }
 
-static dma_status_t free_now(uint64_t addr)
-{
-    return dma_gpu_guard_take(&dma_cuda_guard, addr) ? DMA_CUDA(mem_free, addr) : DMA_OK;
-}
-
 /* Without room for the address the memory stays allocated. A call that may never return would be worse. */
 static dma_status_t put_off_free(uint64_t addr)
 {
-    dma_status_t status = DMA_OK;
+    dma_status_t status;
+    int device;
 
+    if ((status = DMA_CUDA(ctx_get_device, &device)) != DMA_OK) {
+        return status;
+    }
+
+    (void)DMA_CUDA(ctx_get_device, &device);
     pthread_mutex_lock(&put_off.lock);
     if (put_off.n == put_off.room) {
         size_t room = 2 * put_off.room + 16;
-        uint64_t *grown = realloc(put_off.addr, room * sizeof(*grown));
+        freed_later_t *grown = realloc(put_off.memory, room * sizeof(*grown));
 
-        put_off.addr = grown ? grown : put_off.addr;
+        put_off.memory = grown ? grown : put_off.memory;
         put_off.room = grown ? room : put_off.room;
         status = grown ? DMA_OK : DMA_ERR_NOMEM;
     }
     if (status == DMA_OK) {
-        put_off.addr[put_off.n++] = addr;
+        put_off.memory[put_off.n++] = (freed_later_t){.addr = addr, .device = device};
     }
     pthread_mutex_unlock(&put_off.lock);
     return status;
 }
 
-/* Takes the addresses of the list, which is empty then. The caller frees the array. */
-static uint64_t *take_put_off(size_t *n)
+/* Takes what is in the list, which is empty then. The caller frees the array. */
+static freed_later_t *take_put_off(size_t *n)
 {
-    uint64_t *due;
+    freed_later_t *due;
 
     pthread_mutex_lock(&put_off.lock);
-    due = put_off.addr;
+    due = put_off.memory;
     *n = put_off.n;
-    put_off.addr = NULL;
+    put_off.memory = NULL;
     put_off.n = put_off.room = 0;
     pthread_mutex_unlock(&put_off.lock);
     return due;
@@ -150,7 +132,7 @@ static uint64_t *take_put_off(size_t *n)
 static dma_status_t free_device(uint64_t addr)
 {
     dma_status_t status;
-    uint64_t *due;
+    freed_later_t *due;
     size_t n;
 
     if (!dma_gpu_begin_blocking()) {
@@ -158,10 +140,12 @@ static dma_status_t free_device(uint64_t addr)
     }
     due = take_put_off(&n);
     for (size_t i = 0; i < n; i++) {
-        (void)free_now(due[i]);
+        if (!dma_cuda_is_lost(due[i].device)) {
+            (void)DMA_CUDA(mem_free, due[i].addr);
+        }
     }
     free(due);
-    status = free_now(addr);
+    status = DMA_CUDA(mem_free, addr);
     dma_gpu_end_blocking();
     return status;
 }

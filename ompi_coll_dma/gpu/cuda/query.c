@@ -67,28 +67,16 @@ static int active_device(void)
     return -1;
 }
 
-/* For a thread without a context, or with one that a reset has destroyed. Any context is good enough, because addresses
- * are unique in a process. */
-static cuda_error_t get_attributes_in_context(unsigned n, cuda_enum_t *names, void **data, uint64_t addr)
-{
-    cuda_error_t error = CUDA_INVALID_CONTEXT;
-    int device = active_device();
-    dma_gpu_scope_t scope;
-
-    if (device >= 0 && dma_cuda_enter(device, &scope) == DMA_OK) {
-        error = dma_cuda.pointer_get_attributes(n, names, data, addr);
-        dma_cuda_leave(&scope);
-    }
-    return error;
-}
-
+/* In a thread without a context any context is good enough, because addresses are unique in a process. */
 cuda_error_t dma_cuda_get_attributes(unsigned n, cuda_enum_t *names, void **data, uint64_t addr)
 {
     cuda_error_t error = dma_cuda.pointer_get_attributes(n, names, data, addr);
+    int device;
 
-    return error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED
-               ? get_attributes_in_context(n, names, data, addr)
-               : error;
+    if ((error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) && (device = active_device()) >= 0) {
+        error = dma_cuda_attributes_in_context(device, n, names, data, addr);
+    }
+    return error;
 }
 
 static cuda_error_t get_attributes(uint64_t addr, cuda_attributes_t *attributes)

@@ -1,20 +1,7 @@
 /* CUDA: the markers by which resets of devices are detected (gpu/reset.h). */
 #include "gpu/cuda/cuda.h"
 
-#define MARKER_BYTES 64 /* never accessed; any small size does */
-
-static cuda_error_t get_id(uint64_t addr, uint64_t *id)
-{
-    cuda_enum_t name = CUDA_ATTRIBUTE_BUFFER_ID;
-    void *data = id;
-
-    *id = 0;
-    return dma_cuda.pointer_get_attributes(1, &name, &data, addr);
-}
-
-/* For a thread without a context, or with one that has been destroyed. The context of the device is active: retaining
- * it does not create it. */
-static cuda_error_t get_id_in_context(int device, uint64_t addr, uint64_t *id)
+cuda_error_t dma_cuda_attributes_in_context(int device, unsigned n, cuda_enum_t *names, void **data, uint64_t addr)
 {
     struct CUctx_st *context;
     dma_gpu_scope_t scope;
@@ -25,7 +12,7 @@ static cuda_error_t get_id_in_context(int device, uint64_t addr, uint64_t *id)
     error = dma_cuda.device_get(&dev, device);
     if (error == CUDA_DONE && (error = dma_cuda.primary_retain(&context, dev)) == CUDA_DONE) {
         if ((error = dma_cuda.ctx_push(context)) == CUDA_DONE) {
-            error = get_id(addr, id);
+            error = dma_cuda.pointer_get_attributes(n, names, data, addr);
             dma_cuda.ctx_pop(&context);
         }
         dma_cuda.primary_release(dev);
@@ -34,74 +21,40 @@ static cuda_error_t get_id_in_context(int device, uint64_t addr, uint64_t *id)
     return error;
 }
 
-static bool make_marker(int device, dma_gpu_marker_t *marker)
+static dma_status_t make_marker(uint64_t *addr)
 {
     cuda_addr_t made = 0;
+    dma_status_t status = DMA_CUDA_TRY(mem_alloc, &made, DMA_GPU_MARKER_BYTES);
 
-    (void)device;
-    if (DMA_CUDA_TRY(mem_alloc, &made, MARKER_BYTES) != DMA_OK) {
-        return false;
-    }
-    marker->addr = made;
-    if (get_id(made, &marker->id) != CUDA_DONE || !marker->id) {
-        (void)DMA_CUDA_TRY(mem_free, made);
-        return false;
-    }
-    return true;
+    *addr = made;
+    return status;
 }
 
 /* One call in general. An error in an active context says nothing about a reset: a kernel may have faulted. */
-static bool is_marker_intact(int device, const dma_gpu_marker_t *marker)
+static void get_id(int device, uint64_t addr, uint64_t *id)
 {
-    uint64_t id;
-    cuda_error_t error = get_id(marker->addr, &id);
+    cuda_enum_t name = CUDA_ATTRIBUTE_BUFFER_ID;
+    uint64_t seen = 0;
+    void *data = &seen;
+    cuda_error_t error = dma_cuda.pointer_get_attributes(1, &name, &data, addr);
 
-    if (error != CUDA_DONE) {
-        if (!dma_cuda_context_is_active(device)) {
-            return false;
-        }
-        error = get_id_in_context(device, marker->addr, &id);
+    if (error != CUDA_DONE && dma_cuda_context_is_active(device)) {
+        error = dma_cuda_attributes_in_context(device, 1, &name, &data, addr);
+        seen = error == CUDA_DONE ? seen : *id;
     }
-    return error != CUDA_DONE || id == marker->id;
+    *id = seen;
 }
 
-static bool is_intact(int device, const dma_gpu_marker_t *marker)
+static void free_marker(uint64_t addr)
 {
-    bool intact = is_marker_intact(device, marker);
-
-    if (!intact) {
-        dma_cuda_context_forget(device); /* `enter` retains it again */
-    }
-    return intact;
+    (void)DMA_CUDA_TRY(mem_free, addr);
 }
 
-static void free_marker(int device, const dma_gpu_marker_t *marker)
-{
-    (void)device;
-    (void)DMA_CUDA_TRY(mem_free, marker->addr);
-}
-
-static const dma_gpu_marker_ops_t ops = {.make = make_marker, .is_intact = is_intact, .free = free_marker};
+static const dma_gpu_marker_ops_t ops = {.make = make_marker, .get_id = get_id, .free = free_marker};
 
 dma_gpu_guard_t dma_cuda_guard = DMA_GPU_GUARD(&ops);
 
-unsigned dma_cuda_resets(int device)
+bool dma_cuda_is_lost(int device)
 {
-    return dma_gpu_guard_resets(&dma_cuda_guard, device);
-}
-
-dma_status_t dma_cuda_origin(dma_gpu_origin_t *origin)
-{
-    dma_status_t status;
-    int device;
-
-    status = DMA_CUDA(ctx_get_device, &device);
-    if (status != DMA_OK) {
-        return status;
-    }
-    if (device >= DMA_GPU_MAX_DEVICES) {
-        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", device, DMA_GPU_MAX_DEVICES);
-    }
-    *origin = dma_gpu_guard_watch(&dma_cuda_guard, device);
-    return DMA_OK;
+    return dma_gpu_guard_is_lost(&dma_cuda_guard, device);
 }

@@ -128,11 +128,15 @@ static dma_status_t set_device(int device, dma_gpu_scope_t *scope)
 
 dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
 {
-    dma_status_t status;
+    dma_status_t status = dma_gpu_guard_check(&dma_hip_guard, device);
 
-    dma_hip_capture_relax(scope);
-    status = set_device(device, scope);
     if (status != DMA_OK) {
+        return status;
+    }
+    dma_hip_capture_relax(scope);
+    if ((status = set_device(device, scope)) == DMA_OK) {
+        dma_gpu_guard_watch(&dma_hip_guard, device);
+    } else {
         dma_hip_capture_restore(scope);
     }
     return status;
@@ -140,12 +144,8 @@ dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
 
 static dma_status_t enter_to_release(int device, dma_gpu_scope_t *scope)
 {
-    dma_status_t status = dma_hip_enter(device, scope);
-
-    if (status == DMA_OK) {
-        dma_gpu_guard_detect(&dma_hip_guard);
-    }
-    return status;
+    dma_gpu_guard_detect(&dma_hip_guard);
+    return dma_hip_enter(device, scope);
 }
 
 void dma_hip_leave(dma_gpu_scope_t *scope)
@@ -167,7 +167,7 @@ static dma_gpu_runtime_t table = {
     .enter_to_release = enter_to_release,
     .leave = dma_hip_leave,
     .query = dma_hip_query,
-    .resets = dma_hip_resets,
+    .is_lost = dma_hip_is_lost,
     .release = dma_hip_release,
 };
 

@@ -31,9 +31,9 @@ void dma_hip_capture_restore(dma_gpu_scope_t *scope);
 dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope);
 void dma_hip_leave(dma_gpu_scope_t *scope);
 
-/* Detects resets of devices. A member of the table: how many it has detected. */
+/* Detects resets of devices. A member of the table: has one been detected? */
 extern dma_gpu_guard_t dma_hip_guard;
-unsigned dma_hip_resets(int device);
+bool dma_hip_is_lost(int device);
 
 /* The id that HIP gives to one allocation only. Returns false if HIP knows no memory at the address. */
 bool dma_hip_buffer_id(uint64_t addr, uint64_t *id);
@@ -41,19 +41,14 @@ bool dma_hip_buffer_id(uint64_t addr, uint64_t *id);
 /* The stream handle of the table. */
 struct dma_gpu_stream {
     struct ihipStream_t *hip;
-    dma_gpu_origin_t origin;
+    int device;
     atomic_bool used; /* since the last dma_hip_quiesce */
     bool pending;     /* used by dma_hip_quiesce only */
     struct dma_gpu_stream *next;
 };
 
-static inline bool dma_hip_stream_is_lost(const dma_gpu_stream_t *stream)
-{
-    return dma_gpu_guard_has_lost(&dma_hip_guard, stream->origin);
-}
-
-dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, dma_gpu_origin_t origin);
-/* Returns the HIP stream, which the caller destroys, or NULL if a reset has destroyed it. */
+dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, int device);
+/* Returns the HIP stream, which the caller destroys. */
 struct ihipStream_t *dma_hip_stream_remove(dma_gpu_stream_t *stream);
 
 /*

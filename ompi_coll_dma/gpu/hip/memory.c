@@ -163,17 +163,6 @@ dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory)
     return DMA_OK;
 }
 
-/* Memory that has been made on the current device. */
-static dma_status_t add_memory(const void *ptr)
-{
-    int device;
-
-    if (DMA_HIP(hipGetDevice, &device) != DMA_OK) {
-        device = -1;
-    }
-    return dma_gpu_guard_add(&dma_hip_guard, device, (uintptr_t)ptr);
-}
-
 static dma_status_t ipc_export(uint64_t base, dma_gpu_handle_t *handle)
 {
     return DMA_HIP_TRY(hipIpcGetMemHandle, (hip_ipc_handle_t *)handle, (void *)(uintptr_t)base);
@@ -185,9 +174,6 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
     dma_status_t status = DMA_HIP_TRY(hipIpcOpenMemHandle, &ptr, *(const hip_ipc_handle_t *)handle,
                                       hip6 ? HIP_6_IPC_LAZY_PEER_ACCESS : HIP_5_IPC_LAZY_PEER_ACCESS);
 
-    if (status == DMA_OK && (status = add_memory(ptr)) != DMA_OK) {
-        (void)DMA_HIP(hipIpcCloseMemHandle, ptr);
-    }
     if (status == DMA_OK) {
         *base = (uintptr_t)ptr;
     }
@@ -196,12 +182,9 @@ static dma_status_t ipc_open(const dma_gpu_handle_t *handle, uint64_t *base)
 
 static dma_status_t ipc_close(uint64_t base)
 {
-    dma_status_t status = dma_gpu_guard_holds(&dma_hip_guard, base) ? dma_hip_quiesce() : DMA_OK;
+    dma_status_t status = dma_hip_quiesce();
 
-    if (status != DMA_OK) {
-        return status;
-    }
-    return dma_gpu_guard_take(&dma_hip_guard, base) ? DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base) : DMA_OK;
+    return status == DMA_OK ? DMA_HIP(hipIpcCloseMemHandle, (void *)(uintptr_t)base) : status;
 }
 
 static bool holds(uint64_t addr)
@@ -246,9 +229,6 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
     /* At least a block, so that ROCr carves nothing else out of the block that an export ties up (gpu/tied.h). */
     dma_status_t status = DMA_HIP(hipMalloc, &ptr, bytes < DMA_TIED_BLOCK_BYTES ? DMA_TIED_BLOCK_BYTES : bytes);
 
-    if (status == DMA_OK && (status = add_memory(ptr)) != DMA_OK) {
-        (void)DMA_HIP(hipFree, ptr);
-    }
     if (status == DMA_OK) {
         *addr = (uintptr_t)ptr;
     }
@@ -257,7 +237,7 @@ static dma_status_t alloc(uint64_t bytes, uint64_t *addr)
 
 static dma_status_t free_device(uint64_t addr)
 {
-    return dma_gpu_guard_take(&dma_hip_guard, addr) ? DMA_HIP(hipFree, (void *)(uintptr_t)addr) : DMA_OK;
+    return DMA_HIP(hipFree, (void *)(uintptr_t)addr);
 }
 
 _Static_assert(sizeof(hip_ipc_handle_t) == sizeof(dma_gpu_handle_t), "a handle is passed on as it is");

@@ -41,18 +41,18 @@ typedef struct probe {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the list and the devices */
 static dma_gpu_stream_t *streams;
 static struct {
-    dma_gpu_stream_t callback_stream; /* hip is NULL if there is none yet */
-    probe_t *probe;                   /* pending, or NULL */
-    unsigned rounds;                  /* callbacks that are still needed */
-    bool timed_out;                   /* the last wait for the probe has timed out */
+    struct ihipStream_t *callback_stream; /* NULL: there is none yet */
+    probe_t *probe;                       /* pending, or NULL */
+    unsigned rounds;                      /* callbacks that are still needed */
+    bool timed_out;                       /* the last wait for the probe has timed out */
 } devices[DMA_GPU_MAX_DEVICES];
 
-dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, dma_gpu_origin_t origin)
+dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, int device)
 {
     dma_gpu_stream_t *stream = malloc(sizeof(*stream));
 
     if (stream) {
-        *stream = (dma_gpu_stream_t){.hip = made, .origin = origin};
+        *stream = (dma_gpu_stream_t){.hip = made, .device = device};
         pthread_mutex_lock(&lock);
         stream->next = streams;
         streams = stream;
@@ -63,11 +63,9 @@ dma_gpu_stream_t *dma_hip_stream_add(struct ihipStream_t *made, dma_gpu_origin_t
 
 struct ihipStream_t *dma_hip_stream_remove(dma_gpu_stream_t *stream)
 {
-    struct ihipStream_t *hip;
+    struct ihipStream_t *hip = stream->hip;
     dma_gpu_stream_t **link;
 
-    dma_gpu_guard_detect(&dma_hip_guard);
-    hip = dma_hip_stream_is_lost(stream) ? NULL : stream->hip;
     pthread_mutex_lock(&lock);
     for (link = &streams; *link != stream; link = &(*link)->next) {
     }
@@ -98,14 +96,10 @@ static void on_probe(struct ihipStream_t *stream, hip_error_t error, void *data)
 
 static dma_status_t make_callback_stream(int device)
 {
-    dma_gpu_stream_t *callback_stream = &devices[device].callback_stream;
+    struct ihipStream_t **stream = &devices[device].callback_stream;
 
-    if (callback_stream->hip && !dma_hip_stream_is_lost(callback_stream)) {
-        return DMA_OK;
-    }
-    *callback_stream = (dma_gpu_stream_t){.origin = {device, dma_hip_resets(device)}};
-    return DMA_HIP(hipStreamCreateWithPriority, &callback_stream->hip, HIP_STREAM_NON_BLOCKING,
-                   HIP_STREAM_PRIORITY_LOW);
+    return *stream ? DMA_OK
+                   : DMA_HIP(hipStreamCreateWithPriority, stream, HIP_STREAM_NON_BLOCKING, HIP_STREAM_PRIORITY_LOW);
 }
 
 /* With the device current. Makes the callback stream wait for all work that is on the pending streams now. */
@@ -115,10 +109,10 @@ static dma_status_t wait_for_streams(int device)
     dma_status_t status = DMA_HIP(hipEventCreateWithFlags, &event, HIP_EVENT_DISABLE_TIMING);
 
     for (const dma_gpu_stream_t *s = streams; s && status == DMA_OK; s = s->next) {
-        if (s->origin.device == device && s->pending && !dma_hip_stream_is_lost(s)) {
+        if (s->device == device && s->pending) {
             status = DMA_HIP(hipEventRecord, event, s->hip);
             if (status == DMA_OK) {
-                status = DMA_HIP(hipStreamWaitEvent, devices[device].callback_stream.hip, event, 0);
+                status = DMA_HIP(hipStreamWaitEvent, devices[device].callback_stream, event, 0);
             }
         }
     }
@@ -139,7 +133,7 @@ static dma_status_t post_probe(int device)
     atomic_init(&probe->called, false);
     atomic_init(&probe->users, 2);
     if ((status = make_callback_stream(device)) == DMA_OK && (status = wait_for_streams(device)) == DMA_OK) {
-        status = DMA_HIP(hipStreamAddCallback, devices[device].callback_stream.hip, on_probe, probe, 0);
+        status = DMA_HIP(hipStreamAddCallback, devices[device].callback_stream, on_probe, probe, 0);
     }
     if (status != DMA_OK) {
         free(probe);
@@ -203,7 +197,7 @@ static void mark_used_streams(void)
         if (atomic_exchange_explicit(&s->used, false, memory_order_acquire)) {
             s->pending = true;
             /* a probe that is pending was queued too early to count */
-            devices[s->origin.device].rounds = ROUNDS + (devices[s->origin.device].probe != NULL);
+            devices[s->device].rounds = ROUNDS + (devices[s->device].probe != NULL);
         }
     }
 }
@@ -216,12 +210,14 @@ dma_status_t dma_hip_quiesce(void)
     pthread_mutex_lock(&lock);
     mark_used_streams();
     for (int d = 0; d < DMA_GPU_MAX_DEVICES; d++) {
-        if (devices[d].rounds && quiesce_device(d, until) != DMA_OK) {
+        if (dma_hip_is_lost(d)) {
+            devices[d].rounds = 0; /* a reset has ended all commands */
+        } else if (devices[d].rounds && quiesce_device(d, until) != DMA_OK) {
             status = DMA_AGAIN;
         }
     }
     for (dma_gpu_stream_t *s = streams; s; s = s->next) {
-        s->pending = devices[s->origin.device].rounds != 0;
+        s->pending = devices[s->device].rounds != 0;
     }
     pthread_mutex_unlock(&lock);
     return status;
@@ -229,14 +225,12 @@ dma_status_t dma_hip_quiesce(void)
 
 void dma_hip_quiesce_release(void)
 {
-    dma_gpu_guard_detect(&dma_hip_guard);
     pthread_mutex_lock(&lock);
     for (int d = 0; d < DMA_GPU_MAX_DEVICES; d++) {
         /* A stream with a pending callback is left: destroying it would wait for the callback. */
-        if (devices[d].callback_stream.hip && !devices[d].probe &&
-            !dma_hip_stream_is_lost(&devices[d].callback_stream)) {
-            (void)DMA_HIP(hipStreamDestroy, devices[d].callback_stream.hip);
-            devices[d].callback_stream.hip = NULL;
+        if (devices[d].callback_stream && !devices[d].probe && !dma_hip_is_lost(d)) {
+            (void)DMA_HIP(hipStreamDestroy, devices[d].callback_stream);
+            devices[d].callback_stream = NULL;
         }
     }
     pthread_mutex_unlock(&lock);

@@ -18,12 +18,8 @@ static dma_status_t submitted(dma_gpu_stream_t *stream, dma_status_t status)
     return status;
 }
 
-/* A call with a stream, if a reset has not destroyed it. SUBMIT is for calls that submit a command. */
-#define CALL_ON_STREAM(stream, call, ...)                                                                              \
-    (dma_hip_stream_is_lost(stream) ? dma_gpu_guard_error((stream)->origin) : DMA_HIP(call, __VA_ARGS__))
-#define SUBMIT(stream, call, ...)                                                                                      \
-    (dma_hip_stream_is_lost(stream) ? dma_gpu_guard_error((stream)->origin)                                            \
-                                    : submitted(stream, DMA_HIP(call, __VA_ARGS__)))
+/* For calls that submit a command. */
+#define SUBMIT(stream, call, ...) submitted(stream, DMA_HIP(call, __VA_ARGS__))
 
 static struct ihipEvent_t *native_event(dma_gpu_event_t *event)
 {
@@ -35,34 +31,21 @@ static void *ptr(uint64_t addr)
     return (void *)(uintptr_t)addr;
 }
 
-/* The device in scope; DMA_UNSUPPORTED if its ordinal is too high. */
-static dma_status_t current_device(int *device)
-{
-    dma_status_t status = DMA_HIP(hipGetDevice, device);
-
-    if (status == DMA_OK && *device >= DMA_GPU_MAX_DEVICES) {
-        return dma_gpu_fail(DMA_UNSUPPORTED, "device %d: only %d are supported", *device, DMA_GPU_MAX_DEVICES);
-    }
-    return status;
-}
-
 static dma_status_t stream_create(dma_gpu_stream_t **stream)
 {
     struct ihipStream_t *made = NULL;
-    dma_gpu_origin_t origin;
     dma_status_t status;
     int device;
 
-    status = current_device(&device);
+    status = DMA_HIP(hipGetDevice, &device);
     if (status != DMA_OK) {
         return status;
     }
-    origin = dma_gpu_guard_watch(&dma_hip_guard, device);
     status = DMA_HIP(hipStreamCreateWithFlags, &made, HIP_STREAM_NON_BLOCKING);
     if (status != DMA_OK) {
         return status;
     }
-    if (!(*stream = dma_hip_stream_add(made, origin))) {
+    if (!(*stream = dma_hip_stream_add(made, device))) {
         (void)DMA_HIP(hipStreamDestroy, made);
         return DMA_ERR_NOMEM;
     }
@@ -71,19 +54,17 @@ static dma_status_t stream_create(dma_gpu_stream_t **stream)
 
 static dma_status_t stream_destroy(dma_gpu_stream_t *stream)
 {
-    struct ihipStream_t *hip = dma_hip_stream_remove(stream);
-
-    return hip ? DMA_HIP(hipStreamDestroy, hip) : DMA_OK;
+    return DMA_HIP(hipStreamDestroy, dma_hip_stream_remove(stream));
 }
 
 static dma_status_t stream_query(dma_gpu_stream_t *stream)
 {
-    return CALL_ON_STREAM(stream, hipStreamQuery, stream->hip);
+    return DMA_HIP(hipStreamQuery, stream->hip);
 }
 
 static dma_status_t stream_sync(dma_gpu_stream_t *stream)
 {
-    return CALL_ON_STREAM(stream, hipStreamSynchronize, stream->hip);
+    return DMA_HIP(hipStreamSynchronize, stream->hip);
 }
 
 static dma_status_t default_sync(void)
@@ -97,17 +78,12 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     dma_status_t status;
     int device;
 
-    status = current_device(&device);
+    status = DMA_HIP(hipGetDevice, &device);
     if (status != DMA_OK) {
         return status;
     }
     slot = &private_streams.stream[device];
     pthread_mutex_lock(&private_streams.lock);
-    dma_gpu_guard_detect(&dma_hip_guard);
-    if (*slot && dma_hip_stream_is_lost(*slot)) {
-        (void)dma_hip_stream_remove(*slot);
-        *slot = NULL;
-    }
     if (!*slot) {
         status = stream_create(slot);
     }
@@ -123,12 +99,13 @@ void dma_hip_release(void)
 
     if (alive) {
         dma_hip_capture_relax(&scope);
+        dma_gpu_guard_detect(&dma_hip_guard);
     }
     for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
         dma_gpu_stream_t *stream = private_streams.stream[i];
         struct ihipStream_t *hip = stream ? dma_hip_stream_remove(stream) : NULL;
 
-        if (hip && alive) {
+        if (hip && alive && !dma_hip_is_lost(i)) {
             (void)DMA_HIP(hipStreamDestroy, hip);
         }
         private_streams.stream[i] = NULL;
@@ -246,7 +223,7 @@ static dma_status_t event_destroy(dma_gpu_event_t *event)
 
 static dma_status_t event_record(dma_gpu_event_t *event, dma_gpu_stream_t *stream)
 {
-    return CALL_ON_STREAM(stream, hipEventRecord, native_event(event), stream->hip);
+    return DMA_HIP(hipEventRecord, native_event(event), stream->hip);
 }
 
 static dma_status_t event_query(dma_gpu_event_t *event)
