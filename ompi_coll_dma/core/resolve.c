@@ -263,8 +263,7 @@ static void set_size_and_sign(dma_comm_t *comm, dma_task_t *task)
 
             task->bytes = bytes > task->bytes ? bytes : task->bytes;
         }
-        /* the sign has 56 bits for it */
-        run->sign = dma_sign(task->coll, false, dma_blocks_digest(&run->recv, comm->nranks) >> 8);
+        run->sign = dma_sign(task->coll, false, dma_blocks_digest(&run->recv, comm->nranks) >> (64 - DMA_SIGN_COLL_AT));
         break;
     case DMA_SIZES_OWN:
         run->sign = dma_sign(task->coll, task->in_place, 0);

@@ -55,7 +55,7 @@ static inline dma_status_t dma_entry_compare(uint64_t sign, uint64_t peers_sign)
 {
     uint64_t differ = (sign ^ peers_sign) & ~DMA_SIGN_FLAGS;
 
-    return !differ ? DMA_OK : differ >> 56 ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
+    return !differ ? DMA_OK : differ >> DMA_SIGN_COLL_AT ? DMA_ERR_MISMATCH : DMA_ERR_TRUNCATE;
 }
 
 #endif

@@ -281,8 +281,10 @@ static inline bool dma_sign_has_device(uint64_t sign)
     return (sign & (DMA_SIGN_DEVICE | DMA_SIGN_JOINS | DMA_SIGN_LINK)) == DMA_SIGN_DEVICE;
 }
 
-/* Added to the operation in bits 56 to 59 of `sign`: above all values of dma_coll_t, below the flags. */
-#define DMA_SIGN_IN_PLACE 8
+/* The operation is in bits 55 to 58 of `sign`, above the bytes and below this bit and the flags. */
+#define DMA_SIGN_COLL_AT  55
+#define DMA_SIGN_IN_PLACE (UINT64_C(1) << 59)
+_Static_assert(DMA_COLL_COUNT < 16, "an operation fits into the sign");
 
 /* The signature of a call: operation and bytes in one word. Except for the flags above, the call is in error
  * unless it is equal on all ranks. In an all-to-all either all ranks are in place or none. */
@@ -290,7 +292,7 @@ static inline uint64_t dma_sign(dma_coll_t coll, bool in_place, uint64_t bytes)
 {
     bool both = in_place && !dma_coll_gathers(coll);
 
-    return (uint64_t)(coll + 1 + (both ? DMA_SIGN_IN_PLACE : 0)) << 56 | bytes;
+    return (uint64_t)(coll + 1) << DMA_SIGN_COLL_AT | (both ? DMA_SIGN_IN_PLACE : 0) | bytes;
 }
 
 #endif

@@ -27,7 +27,7 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL 16 /* version of the records and of the window */
+#define PROTOCOL 17 /* version of the records and of the window */
 #define ATTEMPTS 2
 
 /* What a rank publishes in INFO. */
