@@ -121,6 +121,7 @@ dma_status_t dma_comm_prepare(dma_comm_t *comm);
 typedef struct dma_side {
     void *addr;
     bool dense;         /* the bytes of a block are contiguous; else the host services pack and unpack it */
+    bool in_bytes;      /* displacements are in bytes, not in elements */
     uint8_t width;      /* of a number in counts and displs: sizeof(int) or sizeof(int64_t) */
     size_t size;        /* bytes of data in an element */
     ptrdiff_t extent;   /* from one element to the next */
@@ -128,7 +129,10 @@ typedef struct dma_side {
     void *type;         /* datatype, for the host services */
     size_t count;       /* elements per block; block b begins at element b * count */
     const void *counts; /* elements of each block; NULL: `count` */
-    const void *displs; /* with counts: displacement of each block, in elements */
+    const void *displs; /* with counts: displacement of each block */
+    /* With counts: the datatype of each block, if they differ. Then `dense` says that all blocks are dense, and what else describes
+     * elements says nothing. Read until the call has ended. NULL: all blocks have the same. */
+    void *const *types;
     /* Set by the core, if the cores must not access the memory: its runtime (NULL: host memory) and device. */
     const struct dma_gpu_runtime *runtime;
     int device;
@@ -213,6 +217,8 @@ dma_status_t dma_channel_end_in_stream(dma_channel_t *channel, bool broken);
 void dma_proc_push_streams_on(dma_proc_t *proc);
 /* The stream is not used any more. */
 void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream);
+/* The call, with the channel's own arrays. */
+const dma_call_t *dma_channel_call(const dma_channel_t *channel);
 /* Local. No start may be under way. */
 void dma_channel_destroy(dma_channel_t *channel);
 

@@ -52,6 +52,8 @@ typedef dma_status_t (*dma_visit_t)(void *arg, const dma_strip_t *strip);
 
 #define DMA_HOST_TAGS 32767 /* as many as MPI promises */
 
+struct dma_side;
+
 typedef struct dma_host {
     /* Messages. Those with the same tag are ordered per pair of ranks. The user's receives never match those with tag 0. Other
      * tags, up to DMA_HOST_TAGS, are only for what comm_dup has made. `test` releases a request that it finds complete and sets
@@ -77,6 +79,10 @@ typedef struct dma_host {
     /* Derived datatypes: copy `count` elements of `type` at `buf` to and from `bytes` contiguous bytes. */
     dma_status_t (*pack)(const void *buf, size_t count, void *type, void *packed, size_t bytes);
     dma_status_t (*unpack)(void *buf, size_t count, void *type, const void *packed, size_t bytes);
+
+    /* Describes the elements of a side of a call (dma/comm.h) whose blocks have this type: sets `dense`, the size, the extent, the
+     * bounds and the type, and moves the address of dense blocks to where their data begins. */
+    void (*type_side)(void *type, struct dma_side *side);
 
     /* The rows of a type. DMA_UNSUPPORTED: the type has no such layout. If this member is NULL, no type has one. */
     dma_status_t (*type_rows)(const void *type, dma_rows_t *rows);

@@ -88,7 +88,8 @@
  *                          SHARED: sizes differ, and every rank knows the sizes of all blocks
  *                          OWN: sizes differ, and a rank knows only those of the blocks that it sends or receives
  *         from, to         the arguments of the send side and of the receive side: N: a count and a datatype; V: arrays of
- *                          counts and displacements, and a datatype
+ *                          counts and displacements, and a datatype; W: arrays of counts, displacements in bytes, and
+ *                          datatypes
  *
  * `sends` and `sizes` are the traits of an operation. Variants say which traits they serve, and not which operations.
  */
@@ -96,7 +97,8 @@
     X(ALLGATHER, "all-gather", allgather, Allgather, ONE, EQUAL, N, N)                                                 \
     X(ALLGATHERV, "all-gather-v", allgatherv, Allgatherv, ONE, SHARED, N, V)                                           \
     X(ALLTOALL, "all-to-all", alltoall, Alltoall, EACH, EQUAL, N, N)                                                   \
-    X(ALLTOALLV, "all-to-all-v", alltoallv, Alltoallv, EACH, OWN, V, V)
+    X(ALLTOALLV, "all-to-all-v", alltoallv, Alltoallv, EACH, OWN, V, V)                                                \
+    X(ALLTOALLW, "all-to-all-w", alltoallw, Alltoallw, EACH, OWN, W, W)
 
 #define DMA_COLL_MEMBER(id, ...)                   DMA_##id,
 #define DMA_COLL_TEXT(id, text, ...)               text,

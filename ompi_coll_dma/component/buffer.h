@@ -11,22 +11,35 @@
  * after the address. Open MPI keeps both flags correct in all type constructors and in MPI_Type_create_resized. */
 #define COLL_DMA_DENSE (OPAL_DATATYPE_FLAG_CONTIGUOUS | OPAL_DATATYPE_FLAG_NO_GAPS)
 
-/* A side with `count` elements in every block. */
-static inline void coll_dma_set_side(dma_side_t *side, const void *addr, size_t count, struct ompi_datatype_t *type)
+/* The elements of a side at `addr`. */
+static inline void coll_dma_set_elements(dma_side_t *side, const void *addr, struct ompi_datatype_t *type)
 {
     const opal_datatype_t *opal = &type->super;
 
     side->dense = COLL_DMA_DENSE == (opal->flags & COLL_DMA_DENSE);
     side->addr = (char *)addr + (OPAL_LIKELY(side->dense) ? opal->true_lb : 0);
-    side->width = sizeof(int);
     side->size = opal->size;
     side->extent = opal->ub - opal->lb;
     side->lb = OPAL_LIKELY(side->dense) ? 0 : opal->true_lb;
     side->ub = OPAL_LIKELY(side->dense) ? (ptrdiff_t)opal->size : opal->true_ub;
     side->type = type;
+}
+
+/* A side with `count` elements in every block. */
+static inline void coll_dma_set_side(dma_side_t *side, const void *addr, size_t count, struct ompi_datatype_t *type)
+{
+    coll_dma_set_elements(side, addr, type);
+    side->width = sizeof(int);
     side->count = count;
     side->counts = NULL;
     side->displs = NULL;
+    side->in_bytes = false;
+    side->types = NULL;
+}
+
+static inline int64_t coll_dma_count(const dma_side_t *side, int r)
+{
+    return sizeof(int) == side->width ? ((const int *)side->counts)[r] : ((const int64_t *)side->counts)[r];
 }
 
 /* A side with a count and a displacement for each block. */
@@ -39,6 +52,32 @@ static inline void coll_dma_set_side_v(dma_side_t *side, const void *addr, dma_c
     side->displs = DMA_DISPLS_ARRAY(displs);
 }
 
+/* A side with a datatype for each block, too. If all that are not empty have the same, it is a side of that datatype. */
+static inline void coll_dma_set_side_w(dma_side_t *side, const void *addr, dma_counts_t counts, dma_displs_t displs,
+                                       struct ompi_datatype_t *const *types, int nranks)
+{
+    struct ompi_datatype_t *first = NULL;
+    bool same = true, dense = true;
+
+    coll_dma_set_side_v(side, addr, counts, displs, types[0]);
+    side->in_bytes = true;
+    for (int r = 0; r < nranks; r++) {
+        if (coll_dma_count(side, r)) {
+            first = first ? first : types[r];
+            same = same && types[r] == first;
+            dense = dense && (!types[r]->super.size || COLL_DMA_DENSE == (types[r]->super.flags & COLL_DMA_DENSE));
+        }
+    }
+    if (first) {
+        coll_dma_set_elements(side, addr, first);
+    }
+    if (!same) {
+        side->addr = (char *)addr;
+        side->dense = dense;
+        side->types = (void *const *)types;
+    }
+}
+
 /* Open MPI checks counts itself, except those of MPI_Allgatherv and its variants, which every rank knows. */
 static inline bool coll_dma_has_negative_count(const dma_call_t *call, int nranks)
 {
@@ -48,7 +87,7 @@ static inline bool coll_dma_has_negative_count(const dma_call_t *call, int nrank
         return false;
     }
     for (int r = 0; r < nranks; r++) {
-        if ((sizeof(int) == side->width ? ((const int *)side->counts)[r] : ((const int64_t *)side->counts)[r]) < 0) {
+        if (coll_dma_count(side, r) < 0) {
             return true;
         }
     }
@@ -66,6 +105,11 @@ static inline bool coll_dma_has_negative_count(const dma_call_t *call, int nrank
 #define COLL_DMA_PARAMS_V(x)          dma_counts_t x##counts, dma_displs_t x##displs, struct ompi_datatype_t *x##type
 #define COLL_DMA_ARGS_V(x)            x##counts, x##displs, x##type
 #define COLL_DMA_SET_V(x, side, comm) coll_dma_set_side_v(side, x##buf, x##counts, x##displs, x##type)
+
+#define COLL_DMA_PARAMS_W(x) dma_counts_t x##counts, dma_displs_t x##displs, struct ompi_datatype_t *const *x##types
+#define COLL_DMA_ARGS_W(x)   x##counts, x##displs, x##types
+#define COLL_DMA_SET_W(x, side, comm)                                                                                  \
+    coll_dma_set_side_w(side, x##buf, x##counts, x##displs, x##types, ompi_comm_size(comm))
 
 /* The same for both sides of a call. */
 #define COLL_DMA_PARAMS(from, to)                                                                                      \

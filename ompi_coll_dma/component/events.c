@@ -6,6 +6,8 @@
  */
 #include "coll_dma.h"
 
+#define OPERATION(id, text, ...) " " text
+
 #ifdef DMA_HAVE_EVENTS
 
 enum { ELEMENTS = 9, TEXT_BYTES = 1400 };
@@ -82,9 +84,9 @@ int mca_coll_dma_register_events(void)
         rc = register_event(
             "call_begin",
             "A call has been posted. Elements: communicator, sequence, bytes of the largest block, predicted "
-            "ns (0: not known), 0, operation, form, variant (-1: not known yet), 0. Operations: 0 all-gather "
-            "1 all-gather-v 2 all-to-all 3 all-to-all-v. Forms: 0 blocking 1 non-blocking 2 persistent. "
-            "Variants:",
+            "ns (0: not known), 0, operation, form, variant (-1: not known yet), 0. Operations, from 0 on:" DMA_COLLS(
+                OPERATION) ". Forms: 0 blocking 1 non-blocking 2 persistent. "
+                           "Variants:",
             source, &begin);
     }
     if (OPAL_SUCCESS == rc) {

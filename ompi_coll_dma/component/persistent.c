@@ -56,7 +56,7 @@ static int init(mca_coll_base_module_t *base, ompi_communicator_t *comm, const d
         return mca_coll_dma_error_class(status);
     }
     mca_coll_dma_request_retain_comm(request);
-    mca_coll_dma_request_retain_types(request, call);
+    mca_coll_dma_request_retain_types(request);
     *result = &request->super.super;
     return MPI_SUCCESS;
 }

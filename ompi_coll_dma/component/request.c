@@ -38,7 +38,6 @@ mca_coll_dma_request_t *mca_coll_dma_request_alloc(mca_coll_dma_module_t *module
     request->module = module;
     request->channel = NULL;
     request->in_stream = NULL;
-    request->types[0] = request->types[1] = NULL;
     return request;
 }
 
@@ -55,43 +54,52 @@ void mca_coll_dma_request_discard(mca_coll_dma_request_t *request)
 }
 
 /* Predefined datatypes are never freed and need no reference. */
-static void retain_type(opal_object_t **object, struct ompi_datatype_t *type)
+static void retain_type(struct ompi_datatype_t *type)
 {
-    *object = NULL;
     if (!ompi_datatype_is_predefined(type)) {
         OBJ_RETAIN(type);
-        *object = (opal_object_t *)type;
     }
 }
 
-static void release_types(opal_object_t *objects[2])
+static void release_type(struct ompi_datatype_t *type)
 {
-    for (int i = 0; i < 2; i++) {
-        if (objects[i]) {
-            OBJ_RELEASE(objects[i]);
+    if (!ompi_datatype_is_predefined(type)) {
+        OBJ_RELEASE(type);
+    }
+}
+
+static void for_all_types(const mca_coll_dma_request_t *request, void (*act)(struct ompi_datatype_t *type))
+{
+    const dma_call_t *call = dma_channel_call(request->channel);
+    const dma_side_t *sides[2] = {&call->recv, call->in_place ? NULL : &call->send};
+
+    for (int i = 0; i < 2 && sides[i]; i++) {
+        int n = sides[i]->types ? ompi_comm_size(request->super.super.req_mpi_object.comm) : 1;
+
+        for (int r = 0; r < n; r++) {
+            act(sides[i]->types ? sides[i]->types[r] : sides[i]->type);
         }
     }
 }
 
-void mca_coll_dma_request_retain_types(mca_coll_dma_request_t *request, const dma_call_t *call)
+void mca_coll_dma_request_retain_types(mca_coll_dma_request_t *request)
 {
-    retain_type(&request->types[0], call->recv.type);
-    if (!call->in_place) {
-        retain_type(&request->types[1], call->send.type);
+    if (request->channel) {
+        for_all_types(request, retain_type);
     }
 }
 
 /* Frees a request that is not in progress, with all its references. */
 static void request_release(mca_coll_dma_request_t *request)
 {
-    ompi_communicator_t *comm = request->super.super.req_mpi_object.comm;
+    ompi_request_t *super = &request->super.super;
+    ompi_communicator_t *comm = super->req_mpi_object.comm;
     mca_coll_dma_module_t *module = request->module;
 
-    release_types(request->types);
-    if (!request->super.super.req_persistent) {
-        /* Open MPI adds these references after the call has returned, to release them when the request completes. Another
-         * thread may have seen the completion in between, so they are released here too. */
-        release_types(DMA_REQUEST_OBJECTS(&request->super));
+    if (super->req_complete_cb) {
+        /* Open MPI adds references to datatypes after the call has returned, and this function, which releases them at the completion.
+         * Another thread has completed the request in between, which has cleared the function that it had. */
+        (void)super->req_complete_cb(super);
     }
     mca_coll_dma_request_discard(request);
     OBJ_RELEASE(module);
@@ -165,6 +173,7 @@ static int request_free(ompi_request_t **handle)
         return MPI_ERR_REQUEST;
     }
     if (request->channel) {
+        for_all_types(request, release_type);
         dma_channel_destroy(request->channel);
     }
     request_release(request);

@@ -9,8 +9,8 @@
  * communicator is never destroyed inside a progress callback.
  *
  * For a non-blocking call Open MPI holds references to the datatypes, in the base class ompi_coll_base_nbc_request_t.
- * For a persistent call Open MPI (4.1, 5.0 and 6.0) holds none, so our request holds them. It cannot keep them in the
- * base class, because Open MPI 6.0 releases the references there at the first completion.
+ * For a persistent call Open MPI (4.1, 5.0 and 6.0) holds none, so our request holds them, for the datatypes in
+ * its channel. It cannot keep them in the base class, because Open MPI 6.0 releases the references there at the first completion.
  */
 #ifndef COLL_DMA_REQUEST_H
 #define COLL_DMA_REQUEST_H
@@ -23,7 +23,6 @@ typedef struct mca_coll_dma_request {
     mca_coll_dma_module_t *module;
     dma_channel_t *channel;                             /* of a persistent call; NULL if no data is to be moved */
     const struct dma_app_stream *in_stream;             /* of a persistent call: which has its starts; or NULL */
-    opal_object_t *types[2];                            /* of a persistent call: references; NULL: none */
     _Alignas(DMA_TASK_ALIGN) char task[DMA_TASK_BYTES]; /* of a non-blocking call */
 } mca_coll_dma_request_t;
 
@@ -37,8 +36,8 @@ mca_coll_dma_request_t *mca_coll_dma_request_alloc(mca_coll_dma_module_t *module
 void mca_coll_dma_request_retain_comm(mca_coll_dma_request_t *request);
 /* Frees a request that holds no references. */
 void mca_coll_dma_request_discard(mca_coll_dma_request_t *request);
-/* Adds references to the datatypes of a persistent call. */
-void mca_coll_dma_request_retain_types(mca_coll_dma_request_t *request, const dma_call_t *call);
+/* Adds references to the datatypes of a persistent call, which has its channel. */
+void mca_coll_dma_request_retain_types(mca_coll_dma_request_t *request);
 /* A dma_done_t: completes the request `arg`. */
 void mca_coll_dma_request_complete(void *arg, dma_status_t status);
 

@@ -66,13 +66,6 @@ typedef const int *dma_displs_t;
 #define DMA_SLOT_RESTORE(comm, api, module, fn, below) ((void)0)
 #endif
 
-/* The references that Open MPI holds for a request of a collective: an array of two objects. */
-#if DMA_OMPI_41
-#define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.objs.objs)
-#else
-#define DMA_REQUEST_OBJECTS(nbc) ((nbc)->data.refcounted.objs.objs)
-#endif
-
 /*
  * Which flags of Open MPI may be read after MPI_Init. MPI_T_init_thread, which tools call at any time, registers the parameters of the MPI
  * layer once more and, up to 5.0, sets the level of threads to what the tool asks for: ompi_mpi_thread_multiple, and what MPI_Query_thread

@@ -1,7 +1,7 @@
 /*
  * The services that the core needs of Open MPI: the table of dma/host.h.
  */
-#include "coll_dma.h"
+#include "buffer.h"
 
 /* No receive of the user's, not even with MPI_ANY_TAG, matches a negative tag. Other tags are used only on our communicators. */
 static int mpi_tag(int tag)
@@ -109,6 +109,11 @@ static dma_status_t unpack(void *buf, size_t count, void *type, const void *pack
     return 1 == rc && moved == bytes ? DMA_OK : DMA_ERR_ARG;
 }
 
+static void type_side(void *type, dma_side_t *side)
+{
+    coll_dma_set_elements(side, side->addr, type);
+}
+
 /* From 5.0 on, opal_progress returns a number of events. */
 static void progress(void)
 {
@@ -155,6 +160,7 @@ const dma_host_t mca_coll_dma_host = {
     .progress = progress,
     .pack = pack,
     .unpack = unpack,
+    .type_side = type_side,
     .type_rows = mca_coll_dma_type_rows,
     .type_strips = mca_coll_dma_type_strips,
     .report = report,

@@ -29,7 +29,7 @@ struct dma_channel {
     dma_done_t done;
     void *arg;
     void *arrays;
-    void *numbers; /* copies of counts and displacements */
+    void *numbers; /* copies of datatypes, counts and displacements */
     bool resolved; /* the task is resolved, and every start uses it as it is */
 };
 
@@ -57,12 +57,17 @@ static void *copy_numbers(char **next, const void *array, size_t bytes)
 static dma_status_t copy_call(dma_channel_t *ch, const dma_call_t *call, int nranks)
 {
     size_t recv = (size_t)nranks * call->recv.width, send = (size_t)nranks * call->send.width;
-    char *next = ch->numbers = malloc(2 * (recv + send) + 1);
+    size_t types = (size_t)nranks * sizeof(*call->recv.types);
+    char *next = ch->numbers = malloc(2 * (recv + send + types) + 1);
 
     if (!next) {
         return DMA_ERR_NOMEM;
     }
     ch->call = *call;
+    ch->call.recv.types = copy_numbers(&next, call->recv.types, types); /* first: aligned for all */
+    if (!call->in_place) {
+        ch->call.send.types = copy_numbers(&next, call->send.types, types);
+    }
     ch->call.recv.counts = copy_numbers(&next, call->recv.counts, recv);
     ch->call.recv.displs = copy_numbers(&next, call->recv.displs, recv);
     if (!call->in_place) {
@@ -356,6 +361,11 @@ void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream)
     if (proc && proc->memory) {
         proc->memory->in_stream_forget(dma_proc_runtime(proc), stream);
     }
+}
+
+const dma_call_t *dma_channel_call(const dma_channel_t *ch)
+{
+    return &ch->call;
 }
 
 void dma_channel_destroy(dma_channel_t *ch)

@@ -1,6 +1,8 @@
 /* Resolving calls: see resolve.h. */
 #include "core/resolve.h"
 
+#include <string.h>
+
 #include "core/comm.h"
 
 #define BATCH_BYTES (1u << 20) /* of blocks that are packed as one, at most */
@@ -43,16 +45,17 @@ bool dma_call_empty(const dma_call_t *call, int nranks)
 }
 
 /* A side with a block per rank, where the caller has it. */
-static dma_blocks_t side_blocks(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs)
+static dma_blocks_t side_blocks(const dma_comm_t *comm, const dma_side_t *side, uint64_t *counts, int64_t *displs)
 {
+    int nranks = comm->nranks;
     dma_blocks_t blocks = {.addr = side->addr, .bytes = side->count * side->size};
 
     if (side->counts) {
         blocks.counts = counts;
         blocks.displs = displs;
         for (int r = 0; r < nranks; r++) {
-            counts[r] = dma_side_count(side, r) * side->size;
-            displs[r] = dma_displ(side->displs, side->width, r) * side->extent;
+            counts[r] = dma_side_bytes(comm->host, side, r);
+            displs[r] = dma_side_at(comm->host, side, r) - (char *)side->addr;
         }
     } else if (side->extent != (ptrdiff_t)side->size) { /* blocks with a shape */
         blocks.displs = displs;
@@ -64,13 +67,13 @@ static dma_blocks_t side_blocks(const dma_side_t *side, int nranks, uint64_t *co
 }
 
 /* The same side packed, block after block, in memory that is still to be found. Returns the bytes of all. */
-static uint64_t packed_blocks(const dma_side_t *side, int nranks, uint64_t *counts, int64_t *displs,
+static uint64_t packed_blocks(const dma_comm_t *comm, const dma_side_t *side, uint64_t *counts, int64_t *displs,
                               dma_blocks_t *blocks)
 {
     uint64_t all = 0;
 
-    for (int r = 0; r < nranks; r++) {
-        counts[r] = dma_side_count(side, r) * side->size;
+    for (int r = 0; r < comm->nranks; r++) {
+        counts[r] = dma_side_bytes(comm->host, side, r);
         displs[r] = (int64_t)all;
         all += counts[r];
     }
@@ -113,17 +116,21 @@ static dma_status_t pack_side(const dma_task_t *task, const dma_side_t *side, co
     dma_status_t status = DMA_OK;
 
     for (int b = range.first, n; status == DMA_OK && b < range.end; b += n) {
-        size_t count = dma_side_count(side, b);
+        dma_side_t block = dma_side_block(comm->host, side, b);
         char *at = dma_blocks_addr(to, (uint64_t)b);
 
         n = batch_of(task, side, range.end - b);
-        if (!count || !side->size) {
+        block.count *= (size_t)n;
+        if (!block.count || !block.size) {
             continue;
         }
-        count *= (size_t)n;
-        status = is_foreign(task, side)
-                     ? comm->proc->memory->pack(comm, side, b, count, at)
-                     : comm->host->pack(dma_side_addr(side, b), count, side->type, at, count * side->size);
+        if (is_foreign(task, side)) {
+            status = comm->proc->memory->pack(comm, &block, 0, block.count, at);
+        } else if (block.dense) { /* beside blocks that are not */
+            memcpy(at, block.addr, block.count * block.size);
+        } else {
+            status = comm->host->pack(block.addr, block.count, block.type, at, block.count * block.size);
+        }
     }
     return status;
 }
@@ -152,18 +159,25 @@ static dma_status_t typed_out(const dma_task_t *task, const dma_stage_t *stage, 
     for (int r = 0, n; status == DMA_OK && r < comm->nranks; r += n) {
         uint64_t bytes = dma_blocks_bytes(&stage->recv, (uint64_t)r);
         char *from, *to;
+        dma_side_t typed;
 
         n = 1;
         if (!bytes || r == except) {
             continue;
         }
+        typed = dma_side_typed(comm->host, side, r);
         n = batch_of(task, side,
                      (r < except ? except : comm->nranks) - r); /* a batch ends before the block that is left out */
         bytes *= (uint64_t)n;
         from = dma_blocks_addr(&stage->recv, (uint64_t)r);
         to = (char *)side->addr + a.home[r];
-        status = is_foreign(task, side) ? comm->proc->memory->unpack(comm, side, to, bytes / side->size, from)
-                                        : comm->host->unpack(to, bytes / side->size, side->type, from, bytes);
+        if (is_foreign(task, side)) {
+            status = comm->proc->memory->unpack(comm, &typed, to, bytes / typed.size, from);
+        } else if (typed.dense) {
+            memcpy(to, from, bytes);
+        } else {
+            status = comm->host->unpack(to, bytes / typed.size, typed.type, from, bytes);
+        }
     }
     return status;
 }
@@ -180,18 +194,18 @@ static dma_status_t resolve_recv(dma_comm_t *comm, dma_task_t *task, const dma_c
     uint64_t all;
 
     if (is_direct(task, &call->recv)) {
-        task->run.recv = side_blocks(&call->recv, comm->nranks, a->recv_counts, a->recv_displs);
+        task->run.recv = side_blocks(comm, &call->recv, a->recv_counts, a->recv_displs);
         return DMA_OK;
     }
     dma_stage_push(task, stage, &typed_ops);
-    all = packed_blocks(&call->recv, comm->nranks, a->recv_counts, a->recv_displs, &staged);
+    all = packed_blocks(comm, &call->recv, a->recv_counts, a->recv_displs, &staged);
     if ((status = dma_staging_get(comm, stage, DMA_SIDE_RECV, all)) != DMA_OK) {
         return status;
     }
     staged.addr = stage->memory[DMA_SIDE_RECV];
     task->typed.recv = call->recv;
     for (int r = 0; r < comm->nranks; r++) {
-        a->home[r] = dma_side_addr(&call->recv, r) - (char *)call->recv.addr;
+        a->home[r] = dma_side_at(comm->host, &call->recv, r) - (char *)call->recv.addr;
     }
     return dma_stage_recv(task, stage, &staged, call->in_place);
 }
@@ -230,12 +244,12 @@ static dma_status_t resolve_send(dma_comm_t *comm, dma_task_t *task, const dma_c
         return DMA_OK;
     }
     if (is_direct(task, &call->send)) {
-        run->send = side_blocks(&call->send, comm->nranks, a->send_counts, a->send_displs);
+        run->send = side_blocks(comm, &call->send, a->send_counts, a->send_displs);
     } else {
         if (task->stages != stage) {
             dma_stage_push(task, stage, &typed_ops);
         }
-        all = packed_blocks(&call->send, comm->nranks, a->send_counts, a->send_displs, &staged);
+        all = packed_blocks(comm, &call->send, a->send_counts, a->send_displs, &staged);
         if ((status = dma_staging_get(comm, stage, DMA_SIDE_SEND, all)) != DMA_OK) {
             return status;
         }

@@ -57,7 +57,41 @@ static inline char *dma_side_addr(const dma_side_t *side, int b)
 {
     ptrdiff_t at = side->counts ? dma_displ(side->displs, side->width, b) : (ptrdiff_t)side->count * b;
 
-    return (char *)((uintptr_t)side->addr + (uintptr_t)(at * side->extent));
+    return (char *)((uintptr_t)side->addr + (uintptr_t)(side->in_bytes ? at : at * side->extent));
+}
+
+/* The side with the datatype of block b, as if all blocks had it. */
+static inline dma_side_t dma_side_typed(const dma_host_t *host, const dma_side_t *side, int b)
+{
+    dma_side_t typed = *side;
+
+    if (side->types) {
+        typed.types = NULL;
+        host->type_side(side->types[b], &typed);
+    }
+    return typed;
+}
+
+/* Block b alone, as a side of one block. */
+static inline dma_side_t dma_side_block(const dma_host_t *host, const dma_side_t *side, int b)
+{
+    dma_side_t block = dma_side_typed(host, side, b);
+
+    block.addr = dma_side_addr(&block, b);
+    block.count = dma_side_count(&block, b);
+    block.counts = NULL;
+    return block;
+}
+
+static inline char *dma_side_at(const dma_host_t *host, const dma_side_t *side, int b)
+{
+    return __builtin_expect(!side->types, 1) ? dma_side_addr(side, b) : dma_side_block(host, side, b).addr;
+}
+
+static inline uint64_t dma_side_bytes(const dma_host_t *host, const dma_side_t *side, int b)
+{
+    return dma_side_count(side, b) *
+           (__builtin_expect(!side->types, 1) ? side->size : dma_side_typed(host, side, b).size);
 }
 
 #endif

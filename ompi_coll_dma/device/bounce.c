@@ -26,10 +26,10 @@ struct dma_bounce {
     bool own_kept; /* the own block is not received, because the call is in place */
 };
 
-static dma_status_t create_mirror(const dma_gpu_runtime_t *rt, const dma_side_t *side, int blocks, mirror_t *m)
+static dma_status_t create_mirror(const dma_bounce_t *b, const dma_side_t *side, int blocks, mirror_t *m)
 {
-    dma_span_t span = dma_device_span(side, blocks);
-    dma_gpu_memory_t memory = dma_device_classify(rt, &span);
+    dma_span_t span = dma_device_span(b->comm->host, side, blocks);
+    dma_gpu_memory_t memory = dma_device_classify(b->rt, &span);
 
     if (!dma_gpu_kind_on_device(memory.kind)) {
         return DMA_OK;
@@ -58,9 +58,9 @@ dma_status_t dma_bounce_make(dma_comm_t *comm, const dma_call_t *call, dma_bounc
     b->rt = rt;
     b->received = call->recv;
     b->own_kept = call->in_place && dma_coll_gathers(call->coll);
-    status = create_mirror(rt, &call->recv, n, &b->recv);
+    status = create_mirror(b, &call->recv, n, &b->recv);
     if (status == DMA_OK && !call->in_place) {
-        status = create_mirror(rt, &call->send, dma_coll_gathers(call->coll) ? 1 : n, &b->send);
+        status = create_mirror(b, &call->send, dma_coll_gathers(call->coll) ? 1 : n, &b->send);
     }
     if (status != DMA_OK || (!b->recv.copy && !b->send.copy)) {
         dma_bounce_free(b);
@@ -97,11 +97,11 @@ static dma_status_t write_blocks(const dma_bounce_t *b, dma_writer_t *writer, in
     dma_status_t status = DMA_OK;
 
     for (int r = first; status == DMA_OK && r < last; r += together) {
-        size_t count = (size_t)together * dma_side_count(side, r);
-        char *at = dma_side_addr(side, r);
+        dma_side_t block = dma_side_block(b->comm->host, side, r);
+        char *at = block.addr;
 
-        if (count && side->size) {
-            status = dma_writer_put_elements(writer, b->comm->host, side, at, count,
+        if (block.count && block.size) {
+            status = dma_writer_put_elements(writer, b->comm->host, &block, at, (size_t)together * block.count,
                                              b->recv.copy + (at - b->recv.span.first), false);
         }
     }

@@ -383,7 +383,7 @@ typedef struct dma_span {
     char *first;
     uint64_t bytes;
 } dma_span_t;
-dma_span_t dma_device_span(const dma_side_t *side, int blocks);
+dma_span_t dma_device_span(const dma_host_t *host, const dma_side_t *side, int blocks);
 /* What memory a side of a call is. Device memory is adopted: the application's copies from and to it are complete. */
 dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span_t *span);
 /* With coll_dma_stream_sync, waits for the default stream of the device. After an error the call must not begin. */

@@ -8,12 +8,12 @@
 #include "node/entry.h"
 
 /* Bytes of the largest block of a side. */
-static uint64_t largest_block(const dma_side_t *side, int blocks)
+static uint64_t largest_block(const dma_comm_t *comm, const dma_side_t *side, int blocks)
 {
     uint64_t most = 0;
 
     for (int b = 0; b < (side->counts ? blocks : 1); b++) {
-        uint64_t bytes = (uint64_t)dma_side_count(side, b) * side->size;
+        uint64_t bytes = dma_side_bytes(comm->host, side, b);
 
         most = bytes > most ? bytes : most;
     }
@@ -23,9 +23,9 @@ static uint64_t largest_block(const dma_side_t *side, int blocks)
 /* Would slots be worth their votes? Another rank may see that differently, and joins or not. */
 static bool is_large(const dma_comm_t *comm, const dma_call_t *call)
 {
-    return largest_block(&call->recv, comm->nranks) >= DEVICE_SLOTS_FROM ||
+    return largest_block(comm, &call->recv, comm->nranks) >= DEVICE_SLOTS_FROM ||
            (!call->in_place &&
-            largest_block(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks) >= DEVICE_SLOTS_FROM);
+            largest_block(comm, &call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks) >= DEVICE_SLOTS_FROM);
 }
 
 dma_status_t dma_device_join(dma_comm_t *comm, dma_task_t *task, const dma_call_t *call)

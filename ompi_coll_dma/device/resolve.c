@@ -31,20 +31,20 @@ static dma_span_t span_of_block(const dma_side_t *side, char *at, size_t count)
     return (dma_span_t){.first = low, .bytes = high > low ? (uint64_t)(high - low) : 0};
 }
 
-dma_span_t dma_device_span(const dma_side_t *side, int blocks)
+dma_span_t dma_device_span(const dma_host_t *host, const dma_side_t *side, int blocks)
 {
     char *low = NULL, *high = NULL;
 
     for (int b = 0; b < blocks; b++) {
-        size_t count = dma_side_count(side, b);
-        dma_span_t block;
+        dma_side_t block = dma_side_block(host, side, b);
+        dma_span_t span;
 
-        if (!count || !side->size) {
+        if (!block.count || !block.size) {
             continue;
         }
-        block = span_of_block(side, dma_side_addr(side, b), count);
-        low = !low || block.first < low ? block.first : low;
-        high = !high || block.first + block.bytes > high ? block.first + block.bytes : high;
+        span = span_of_block(&block, block.addr, block.count);
+        low = !low || span.first < low ? span.first : low;
+        high = !high || span.first + span.bytes > high ? span.first + span.bytes : high;
     }
     return (dma_span_t){.first = low, .bytes = (uint64_t)(high - low)};
 }
@@ -252,12 +252,19 @@ static bool goes_by_link(const dma_comm_t *comm, const sides_t *s, uint64_t rece
            (s->call.in_place || s->call.send.dense) && s->sends && is_linked(&s->recv) && is_linked(&s->send);
 }
 
+/* Has the side data that a device cannot pack: in host memory, or with a datatype of its own for each block? */
+static bool needs_cores(const dma_side_t *side, bool on_device)
+{
+    return !side->dense && (!on_device || side->types);
+}
+
 /* No engine can move the data because of their datatypes: can the device pack and unpack them row by row? */
 static void find_rows(const dma_comm_t *comm, sides_t *s)
 {
-    bool on_host = (!s->recv_on && !s->call.recv.dense) || (!s->send_on && !s->call.in_place && !s->call.send.dense);
+    bool cores =
+        needs_cores(&s->call.recv, s->recv_on) || (!s->call.in_place && needs_cores(&s->call.send, s->send_on));
 
-    if (s->why == DMA_REASON_staged_kind || on_host || comm->route->uses_device_memory || !comm->host->type_strips) {
+    if (s->why == DMA_REASON_staged_kind || cores || comm->route->uses_device_memory || !comm->host->type_strips) {
         return;
     }
     s->rows = true;
@@ -269,12 +276,12 @@ static void find_rows(const dma_comm_t *comm, sides_t *s)
 
 static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
-    dma_span_t recv_span = dma_device_span(&call->recv, comm->nranks), send_span = {0};
+    dma_span_t recv_span = dma_device_span(comm->host, &call->recv, comm->nranks), send_span = {0};
     sides_t s = {.recv = dma_device_classify(rt, &recv_span), .given = *call};
 
     s.send = s.recv;
     if (!call->in_place) {
-        send_span = dma_device_span(&call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
+        send_span = dma_device_span(comm->host, &call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
         s.send = dma_device_classify(rt, &send_span);
     }
     s.given.recv.dense = call->recv.dense || !recv_span.bytes;

@@ -25,8 +25,8 @@ bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_
     ptrdiff_t first;
     uint64_t count = 0;
 
-    if (side->dense) {
-        return true;
+    if (side->dense || side->types) {
+        return side->dense;
     }
     for (int b = 0; b < blocks; b++) {
         uint64_t of_block = dma_side_count(side, b);
@@ -54,7 +54,7 @@ bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side)
 {
     uint64_t rows = 0;
 
-    return comm->host->type_strips && side->size >= LONG_ROW &&
+    return comm->host->type_strips && !side->types && side->size >= LONG_ROW &&
            comm->host->type_strips(side->type, count_rows, &rows) == DMA_OK && rows && side->size / rows >= LONG_ROW;
 }
 

@@ -31,7 +31,12 @@ static void posted(const char *what, int code, MPI_Request *request)
 static void others(MPI_Comm comm, MPI_Datatype uncommitted)
 {
     int send[128] = {0}, recv[128] = {0}, counts[64] = {0}, negative[64] = {0, -1}, displs[64] = {0};
+    int ones[64];
+    MPI_Datatype ints[64], none[64], empty_types[64], empty;
     MPI_Request request = MPI_REQUEST_NULL;
+
+    MPI_Type_contiguous(0, MPI_INT, &empty);
+    MPI_Type_commit(&empty);
 
     show("all-to-all, negative count", MPI_Alltoall(send, 1, MPI_INT, recv, -1, MPI_INT, comm));
     show("all-to-all, no receive type", MPI_Alltoall(send, 1, MPI_INT, recv, 1, MPI_DATATYPE_NULL, comm));
@@ -41,6 +46,21 @@ static void others(MPI_Comm comm, MPI_Datatype uncommitted)
     show("all-to-all-v, no displacements",
          MPI_Alltoallv(send, counts, displs, MPI_INT, recv, counts, NULL, MPI_INT, comm));
     show("all-to-all-v, nothing", MPI_Alltoallv(NULL, counts, displs, MPI_INT, NULL, counts, displs, MPI_INT, comm));
+    for (int r = 0; r < 64; r++) {
+        ones[r] = 1;
+        ints[r] = MPI_INT;
+        none[r] = MPI_DATATYPE_NULL;
+        empty_types[r] = empty;
+    }
+    show("all-to-all-w, negative count", MPI_Alltoallw(send, counts, displs, ints, recv, negative, displs, ints, comm));
+    show("all-to-all-w, no receive type", MPI_Alltoallw(send, counts, displs, ints, recv, counts, displs, none, comm));
+    show("all-to-all-w, no array of types",
+         MPI_Alltoallw(send, counts, displs, NULL, recv, counts, displs, ints, comm));
+    show("all-to-all-w, nothing", MPI_Alltoallw(NULL, counts, displs, ints, NULL, counts, displs, ints, comm));
+    show("all-to-all-w, nothing in place",
+         MPI_Alltoallw(MPI_IN_PLACE, NULL, NULL, NULL, recv, counts, displs, ints, comm));
+    show("all-to-all-w, types of no size",
+         MPI_Alltoallw(send, ones, displs, empty_types, recv, counts, displs, ints, comm));
     show("all-gather-v, nothing", MPI_Allgatherv(NULL, 0, MPI_INT, NULL, counts, displs, MPI_INT, comm));
     posted("non-blocking, negative count", MPI_Iallgather(send, 1, MPI_INT, recv, -1, MPI_INT, comm, &request),
            &request);
@@ -51,6 +71,13 @@ static void others(MPI_Comm comm, MPI_Datatype uncommitted)
            PERSISTENT(Allgather)(send, 1, MPI_INT, recv, -1, MPI_INT, comm, MPI_INFO_NULL, &request), &request);
     posted("persistent, never started",
            PERSISTENT(Alltoall)(send, 1, MPI_INT, recv, 1, MPI_INT, comm, MPI_INFO_NULL, &request), &request);
+    posted("non-blocking, a receive type is missing",
+           MPI_Ialltoallw(send, counts, displs, ints, recv, counts, displs, none, comm, &request), &request);
+    posted("persistent, types of no size",
+           PERSISTENT(Alltoallw)(send, ones, displs, empty_types, recv, counts, displs, ints, comm, MPI_INFO_NULL,
+                                 &request),
+           &request);
+    MPI_Type_free(&empty);
 }
 
 /* The same cases on an unused communicator and on a used one. */

@@ -1,5 +1,5 @@
 /*
- * A call of one of the four operations, in any form, whose result can be checked: for tests of the order of calls, which
+ * A call of one of the operations, in any form, whose result can be checked: for tests of the order of calls, which
  * post here and check there.
  */
 #ifndef DMA_TEST_FORMS_H
@@ -12,9 +12,9 @@
 
 enum { FORMS_RANKS = 32 };
 
-typedef enum op { ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, OPS } op_t;
+typedef enum op { ALLGATHER, ALLGATHERV, ALLTOALL, ALLTOALLV, ALLTOALLW, OPS } op_t;
 
-static const char *const op_names[] = {"Allgather", "Allgatherv", "Alltoall", "Alltoallv"};
+static const char *const op_names[] = {"Allgather", "Allgatherv", "Alltoall", "Alltoallv", "Alltoallw"};
 
 typedef struct call {
     op_t op;
@@ -27,8 +27,15 @@ typedef struct call {
     int room; /* ints in each buffer */
     int *send, *recv;
     MPI_Datatype type;
+    MPI_Datatype types[FORMS_RANKS]; /* of an all-to-all-w, with displacements in bytes */
+    int sbytes[FORMS_RANKS], rbytes[FORMS_RANKS];
     MPI_Request request;
 } call_t;
+
+static inline bool forms_has_displs(const call_t *call)
+{
+    return call->op == ALLGATHERV || call->op == ALLTOALLV || call->op == ALLTOALLW;
+}
 
 /* Ints that one rank sends to another. Symmetric, as an all-to-all-v in place requires. */
 static inline int forms_block(const call_t *call, int from, int to)
@@ -37,6 +44,7 @@ static inline int forms_block(const call_t *call, int from, int to)
     case ALLGATHERV:
         return call->ints * (1 + from % 3) / 2;
     case ALLTOALLV:
+    case ALLTOALLW:
         return call->ints * ((from + to) % 3);
     default:
         return call->ints;
@@ -64,8 +72,8 @@ static inline call_t *forms_make(MPI_Comm comm, op_t op, int ints, bool in_place
         /* a hole after every block, where displacements allow it */
         call->sdispls[r] = sroom;
         call->rdispls[r] = rroom;
-        sroom += call->scounts[r] + (op == ALLTOALLV);
-        rroom += call->rcounts[r] + (op == ALLTOALLV || op == ALLGATHERV);
+        sroom += call->scounts[r] + forms_has_displs(call);
+        rroom += call->rcounts[r] + forms_has_displs(call);
     }
     call->room = 2 * (sroom > rroom ? sroom : rroom) + 1;
     call->send = malloc((size_t)call->room * sizeof(int));
@@ -73,6 +81,11 @@ static inline call_t *forms_make(MPI_Comm comm, op_t op, int ints, bool in_place
     if (spaced) {
         MPI_Type_create_resized(MPI_INT, 0, 2 * sizeof(int), &call->type);
         MPI_Type_commit(&call->type);
+    }
+    for (int r = 0; r < call->nranks; r++) {
+        call->types[r] = call->type;
+        call->sbytes[r] = (call->sdispls[r] << spaced) * (int)sizeof(int);
+        call->rbytes[r] = (call->rdispls[r] << spaced) * (int)sizeof(int);
     }
     return call;
 }
@@ -108,12 +121,14 @@ static inline void forms_fill(call_t *call, int salt)
     }
 }
 
-/* The arguments of the four operations. */
+/* The arguments of the operations. */
 #define FORMS_GATHER   send, call->scounts[call->rank], call->type, call->recv, call->ints, call->type
 #define FORMS_GATHERV  send, call->scounts[call->rank], call->type, call->recv, call->rcounts, call->rdispls, call->type
 #define FORMS_EXCHANGE send, call->ints, call->type, call->recv, call->ints, call->type
 #define FORMS_EXCHANGEV                                                                                                \
     send, call->scounts, call->sdispls, call->type, call->recv, call->rcounts, call->rdispls, call->type
+#define FORMS_EXCHANGEW                                                                                                \
+    send, call->scounts, call->sbytes, call->types, call->recv, call->rcounts, call->rbytes, call->types
 
 static inline int forms_run(call_t *call, MPI_Comm comm)
 {
@@ -126,6 +141,8 @@ static inline int forms_run(call_t *call, MPI_Comm comm)
         return MPI_Allgatherv(FORMS_GATHERV, comm);
     case ALLTOALL:
         return MPI_Alltoall(FORMS_EXCHANGE, comm);
+    case ALLTOALLW:
+        return MPI_Alltoallw(FORMS_EXCHANGEW, comm);
     default:
         return MPI_Alltoallv(FORMS_EXCHANGEV, comm);
     }
@@ -142,6 +159,8 @@ static inline int forms_post(call_t *call, MPI_Comm comm)
         return MPI_Iallgatherv(FORMS_GATHERV, comm, &call->request);
     case ALLTOALL:
         return MPI_Ialltoall(FORMS_EXCHANGE, comm, &call->request);
+    case ALLTOALLW:
+        return MPI_Ialltoallw(FORMS_EXCHANGEW, comm, &call->request);
     default:
         return MPI_Ialltoallv(FORMS_EXCHANGEV, comm, &call->request);
     }
@@ -158,6 +177,8 @@ static inline int forms_init(call_t *call, MPI_Comm comm)
         return PERSISTENT(Allgatherv)(FORMS_GATHERV, comm, MPI_INFO_NULL, &call->request);
     case ALLTOALL:
         return PERSISTENT(Alltoall)(FORMS_EXCHANGE, comm, MPI_INFO_NULL, &call->request);
+    case ALLTOALLW:
+        return PERSISTENT(Alltoallw)(FORMS_EXCHANGEW, comm, MPI_INFO_NULL, &call->request);
     default:
         return PERSISTENT(Alltoallv)(FORMS_EXCHANGEV, comm, MPI_INFO_NULL, &call->request);
     }

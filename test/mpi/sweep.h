@@ -149,7 +149,8 @@ void memory_print(void); /* collective */
 /* ---- buffers ---- */
 typedef struct {
     long elements;
-    long displ;             /* in elements; any number if the buffer has none */
+    const type_t *type;
+    long at;                /* of the first element, in bytes from the base; any number if there are no elements */
     uint64_t before, after; /* they name the data that is here before and after the call: who sends what to whom */
 } block_t;
 
@@ -163,7 +164,6 @@ typedef struct {
     /* of device memory: where `memory` is on the device, and in which allocation */
     unsigned char *device, *allocation;
     uint64_t canary;
-    const type_t *type;
     memory_kind_t kind;
     void *from; /* from memory_take */
     int filled; /* the block that has data before the call, or one of these: */
@@ -173,8 +173,7 @@ typedef struct {
 
 enum { NO_BLOCKS = -1, ALL_BLOCKS = -2 };
 /* Takes over the blocks. The base is a multiple of at least `align`. */
-void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, memory_kind_t kind,
-                 bool device, rng_t *rng);
+void buffer_make(buffer_t *b, int nblocks, block_t *blocks, int align, memory_kind_t kind, bool device, rng_t *rng);
 void buffer_free(buffer_t *b);
 /* Fills the memory as it must be before the call: canaries, and data of round `round` in the blocks that are filled. */
 void buffer_fill(buffer_t *b, int round);
@@ -199,6 +198,8 @@ typedef struct {
     buffer_t buffer;
     int count;            /* of the only or of every block */
     int *counts, *displs; /* of the v-variants */
+    type_t *more;         /* of all blocks but the first, if each has a type of its own; else NULL */
+    MPI_Datatype *types;  /* of all blocks, for MPI_Alltoallw */
     blocks_kind_t blocks;
 } side_t;
 
@@ -228,6 +229,7 @@ struct op {
     const char *name;
     bool to_each; /* a block for each rank; otherwise one block for all ranks */
     bool vector;
+    bool typed;                                             /* a datatype for each block, and displacements in bytes */
     int (*start)(const call_t *call, MPI_Request *request); /* in the form of the call */
 };
 extern const op_t ops[];

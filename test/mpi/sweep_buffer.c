@@ -71,7 +71,7 @@ static void write_pattern(const pattern_t *p, unsigned char *to, long at, long b
 
 static long element_at(const buffer_t *b, const block_t *block, long element)
 {
-    return b->origin + (block->displ + element) * b->type->extent;
+    return b->origin + block->at + element * block->type->extent;
 }
 
 /* Where the data of all blocks is, relative to the base. False if there is none. */
@@ -82,8 +82,8 @@ static bool span(const buffer_t *b, long *low, long *high)
     for (int i = 0; i < b->nblocks; i++) {
         const block_t *block = &b->blocks[i];
         if (block->elements > 0) {
-            long first = element_at(b, block, 0) - b->origin + b->type->low;
-            long last = element_at(b, block, block->elements - 1) - b->origin + b->type->high;
+            long first = element_at(b, block, 0) - b->origin + block->type->low;
+            long last = element_at(b, block, block->elements - 1) - b->origin + block->type->high;
             *low = first < *low ? first : *low;
             *high = last > *high ? last : *high;
         }
@@ -141,10 +141,9 @@ static void move_to_device(buffer_t *b, rng_t *rng)
     }
 }
 
-void buffer_make(buffer_t *b, const type_t *type, int nblocks, block_t *blocks, int align, memory_kind_t kind,
-                 bool device, rng_t *rng)
+void buffer_make(buffer_t *b, int nblocks, block_t *blocks, int align, memory_kind_t kind, bool device, rng_t *rng)
 {
-    *b = (buffer_t){.type = type, .nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng), .filled = NO_BLOCKS};
+    *b = (buffer_t){.nblocks = nblocks, .blocks = blocks, .canary = rng_next(rng), .filled = NO_BLOCKS};
     b->kind = kind;
     long low, high;
     bool empty = !span(b, &low, &high);
@@ -204,8 +203,8 @@ static void paint_block(const buffer_t *b, const block_t *block, uint64_t key, u
     long position = 0;
     for (long element = 0; element < block->elements; element++) {
         unsigned char *origin = to + element_at(b, block, element);
-        for (int i = 0; i < b->type->npieces; i++) {
-            const piece_t *piece = &b->type->pieces[i];
+        for (int i = 0; i < block->type->npieces; i++) {
+            const piece_t *piece = &block->type->pieces[i];
             write_pattern(&pattern, origin + piece->at, position, piece->bytes);
             position += piece->bytes;
         }
@@ -246,8 +245,8 @@ static void name_byte(const buffer_t *b, long at, char *text, size_t room)
     for (int i = 0; i < b->nblocks; i++) {
         long position = 0;
         for (long element = 0; element < b->blocks[i].elements; element++) {
-            for (int k = 0; k < b->type->npieces; k++) {
-                const piece_t *piece = &b->type->pieces[k];
+            for (int k = 0; k < b->blocks[i].type->npieces; k++) {
+                const piece_t *piece = &b->blocks[i].type->pieces[k];
                 long inside = at - element_at(b, &b->blocks[i], element) - piece->at;
                 if (inside >= 0 && inside < piece->bytes) {
                     snprintf(text, room, "data byte %ld of block %d", position + inside, i);

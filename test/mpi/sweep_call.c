@@ -60,12 +60,20 @@ static type_kind_t choose_kind(rng_t *rng, const call_t *call, long bytes)
     return plain ? (type_kind_t)rng_below(rng, 2) : (type_kind_t)(2 + rng_below(rng, TYPE_KINDS - 2));
 }
 
+/* Bytes that the elements of a block touch, in multiples of 8; *low: where they begin, from the first element on. */
+static long footprint(const block_t *block, long *low)
+{
+    const type_t *t = block->type;
+    *low = (t->low - 7) / 8 * 8;
+    return ((block->elements - 1) * t->extent + t->high - *low + 7) / 8 * 8;
+}
+
 /* Where the blocks of a v-variant lie: one after the other, or in any order with gaps, and perhaps beginning before the
- * base. */
-static void spread(side_t *side, block_t *blocks, int n, rng_t *rng)
+ * base. Blocks of one type have places in elements, so that those of columns interleave; others in bytes. */
+static void spread(const op_t *op, side_t *side, block_t *blocks, int n, rng_t *rng)
 {
     int *order = malloc((size_t)n * sizeof(*order));
-    long dice = rng_below(rng, 100), at = 0;
+    long dice = rng_below(rng, 100), at = 0, low = 0, grain = side->more ? 8 : 1;
     side->blocks = dice < 40 ? BLOCKS_TIGHT : dice < 70 ? BLOCKS_APART : BLOCKS_NEGATIVE;
     for (int i = 0; i < n; i++) {
         int j = side->blocks == BLOCKS_TIGHT ? i : (int)rng_below(rng, i + 1);
@@ -74,22 +82,46 @@ static void spread(side_t *side, block_t *blocks, int n, rng_t *rng)
     }
     for (int i = 0; i < n; i++) {
         block_t *block = &blocks[order[i]];
-        at += side->blocks == BLOCKS_TIGHT ? 0 : rng_below(rng, MOST_GAP + 1);
-        block->displ = at;
-        at += block->elements;
+        long length = !side->more ? block->elements : block->elements ? footprint(block, &low) : 0;
+        at += side->blocks == BLOCKS_TIGHT ? 0 : grain * rng_below(rng, MOST_GAP + 1);
+        block->at = at - low;
+        at += length;
     }
-    long shift = side->blocks == BLOCKS_NEGATIVE ? 1 + rng_below(rng, at + 1) : 0;
+    long shift = side->blocks == BLOCKS_NEGATIVE ? grain * (1 + rng_below(rng, at / grain + 1)) : 0;
     side->counts = malloc((size_t)n * sizeof(*side->counts));
     side->displs = malloc((size_t)n * sizeof(*side->displs));
+    side->types = malloc((size_t)n * sizeof(*side->types));
     for (int i = 0; i < n; i++) {
-        blocks[i].displ -= shift;
-        if (blocks[i].elements == 0 && rng_chance(rng, 30)) {
-            blocks[i].displ = rng_below(rng, 1 << 20); /* nothing is checked there */
-        }
+        long displ = blocks[i].at - shift;
+        blocks[i].at = side->more ? displ : displ * blocks[i].type->extent;
         side->counts[i] = (int)blocks[i].elements;
-        side->displs[i] = (int)blocks[i].displ;
+        side->displs[i] = (int)(op->typed ? blocks[i].at : displ);
+        side->types[i] = blocks[i].type->type;
+        if (blocks[i].elements == 0 && rng_chance(rng, 30)) {
+            side->displs[i] = (int)rng_below(rng, 1 << 20); /* nothing is checked there */
+        }
     }
     free(order);
+}
+
+/* The types of a side. Blocks have units for elements, before. */
+static void choose_types(const call_t *call, side_t *side, block_t *blocks, int n, bool single, rng_t *rng)
+{
+    long slots = 0;
+    for (int i = 0; i < n; i++) {
+        slots += blocks[i].elements;
+    }
+    side->more = call->op->typed && n > 1 && rng_chance(rng, 75) ? calloc((size_t)n, sizeof(*side->more)) : NULL;
+    for (int i = 0; i < n; i++) {
+        type_t *type = i > 0 && side->more ? &side->more[i - 1] : &side->type;
+        if (i == 0 || side->more) {
+            type_make(type, choose_kind(rng, call, slots / n * units[call->unit].bytes), call->unit, call->total,
+                      side->more ? blocks[i].elements : slots, n * MOST_GAP, single, rng);
+        }
+        blocks[i].type = type;
+        blocks[i].elements /= type->units;
+        blocks[i].at = i * blocks[i].elements * type->extent;
+    }
 }
 
 static void prepare_side(call_t *call, bool sending, rng_t *rng)
@@ -99,32 +131,25 @@ static void prepare_side(call_t *call, bool sending, rng_t *rng)
     side_t *side = sending ? &call->send : &call->recv;
     int n = sending && !op->to_each ? 1 : comm->size;
     bool vector = op->vector && (op->to_each || !sending);
-    long slots = 0;
     block_t *blocks = calloc((size_t)n, sizeof(*blocks));
     for (int i = 0; i < n; i++) {
         int source = sending ? comm->rank : i, target = sending ? i : comm->rank;
         blocks[i].elements = units_between(call, source, target); /* units, for now */
-        slots += blocks[i].elements;
         blocks[i].after = key_of(call, source, target);
         blocks[i].before = op->to_each ? key_of(call, comm->rank, i) : blocks[i].after;
     }
     /* Stock Open MPI 4.1 chooses its all-gather-v by the size of an element, which may differ between ranks, and then
      * hangs. */
     bool single = op->vector && !op->to_each && call->form == FORM_BLOCKING && options.stock[FORM_BLOCKING];
-    type_make(&side->type, choose_kind(rng, call, slots / n * units[call->unit].bytes), call->unit, call->total, slots,
-              n * MOST_GAP, single, rng);
-    for (int i = 0; i < n; i++) {
-        blocks[i].elements /= side->type.units;
-        blocks[i].displ = i * blocks[i].elements;
-    }
+    choose_types(call, side, blocks, n, single, rng);
     side->count = (int)blocks[0].elements;
     if (vector) {
-        spread(side, blocks, n, rng);
+        spread(op, side, blocks, n, rng);
     }
     /* Communicators of one rank are left to stock Open MPI, which copies with the processor. */
     bool device = options.device > 0 && comm->size > 1 && rng_chance(rng, options.device);
-    buffer_make(&side->buffer, &side->type, n, blocks, units[call->unit].bytes == 1 ? 1 : 8,
-                memory_choose(call, sending), device, rng);
+    buffer_make(&side->buffer, n, blocks, units[call->unit].bytes == 1 ? 1 : 8, memory_choose(call, sending), device,
+                rng);
     side->buffer.filled = sending ? ALL_BLOCKS : !call->in_place ? NO_BLOCKS : op->to_each ? ALL_BLOCKS : comm->rank;
     buffer_fill(&side->buffer, 0);
 }
@@ -169,11 +194,19 @@ void call_describe(const call_t *call, char *text, size_t room)
              call->recv.type.units, to);
 }
 
+static void release_types(side_t *side)
+{
+    type_release(&side->type);
+    for (int i = 1; side->more && i < side->buffer.nblocks; i++) {
+        type_release(&side->more[i - 1]);
+    }
+}
+
 void call_release_types(call_t *call)
 {
-    type_release(&call->recv.type);
+    release_types(&call->recv);
     if (!call->in_place) {
-        type_release(&call->send.type);
+        release_types(&call->send);
     }
 }
 
@@ -198,8 +231,13 @@ bool call_check(const call_t *call)
 
 static void free_side(side_t *side)
 {
+    for (int i = 1; side->more && i < side->buffer.nblocks; i++) {
+        type_free(&side->more[i - 1]);
+    }
     buffer_free(&side->buffer);
     type_free(&side->type);
+    free(side->more);
+    free(side->types);
     free(side->counts);
     free(side->displs);
 }

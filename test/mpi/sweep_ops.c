@@ -10,16 +10,22 @@ typedef struct {
     int count;
     const int *counts, *displs;
     MPI_Datatype type;
+    const MPI_Datatype *types;
 } sent_t;
 
 static sent_t sent(const call_t *c)
 {
     if (c->in_place) {
         bool odd = c->odd_ignored;
-        return (sent_t){MPI_IN_PLACE, odd ? -1 : 0, odd ? NULL : c->recv.counts, odd ? NULL : c->recv.displs,
-                        odd ? MPI_DATATYPE_NULL : MPI_CHAR};
+        return (sent_t){MPI_IN_PLACE,
+                        odd ? -1 : 0,
+                        odd ? NULL : c->recv.counts,
+                        odd ? NULL : c->recv.displs,
+                        odd ? MPI_DATATYPE_NULL : MPI_CHAR,
+                        odd ? NULL : c->recv.types};
     }
-    return (sent_t){c->send.buffer.base, c->send.count, c->send.counts, c->send.displs, c->send.type.type};
+    return (sent_t){c->send.buffer.base, c->send.count,     c->send.counts,
+                    c->send.displs,      c->send.type.type, c->send.types};
 }
 
 #define CALL(name, iname, ...)                                                                                         \
@@ -54,10 +60,16 @@ static int alltoallv(const call_t *c, MPI_Request *request)
                 c->recv.displs, c->recv.type.type);
 }
 
+static int alltoallw(const call_t *c, MPI_Request *request)
+{
+    sent_t s = sent(c);
+    return CALL(Alltoallw, Ialltoallw, s.buffer, s.counts, s.displs, s.types, c->recv.buffer.base, c->recv.counts,
+                c->recv.displs, c->recv.types);
+}
+
 const op_t ops[] = {
-    {"allgather", false, false, allgather},
-    {"allgatherv", false, true, allgatherv},
-    {"alltoall", true, false, alltoall},
-    {"alltoallv", true, true, alltoallv},
+    {"allgather", false, false, false, allgather}, {"allgatherv", false, true, false, allgatherv},
+    {"alltoall", true, false, false, alltoall},    {"alltoallv", true, true, false, alltoallv},
+    {"alltoallw", true, true, true, alltoallw},
 };
 const int nops = (int)(sizeof(ops) / sizeof(ops[0]));

@@ -50,9 +50,14 @@ void proof_begin(void)
     }
 }
 
-static bool is_plain(const buffer_t *b, const type_t *t)
+static bool is_plain(const buffer_t *b)
 {
-    return b->kind >= MEMORY_DEVICE && b->kind <= MEMORY_END && (t->kind == TYPE_BASIC || t->kind == TYPE_CONTIGUOUS);
+    bool plain = b->kind >= MEMORY_DEVICE && b->kind <= MEMORY_END;
+    for (int i = 0; i < b->nblocks; i++) {
+        type_kind_t kind = b->blocks[i].type->kind;
+        plain = plain && (kind == TYPE_BASIC || kind == TYPE_CONTIGUOUS);
+    }
+    return plain;
 }
 
 void proof_call(long number, int index, const call_t *call)
@@ -63,8 +68,7 @@ void proof_call(long number, int index, const call_t *call)
     bool even = !call->op->vector || call->counts == COUNTS_EVEN || call->counts == COUNTS_UNEVEN;
     plain[(number - options.first) * MOST_CALLS + index] =
         !call->comm->member || (call->comm->size > 1 && call->total > 0 && even && units[call->unit].parts == 1 &&
-                                is_plain(&call->recv.buffer, &call->recv.type) &&
-                                (call->in_place || is_plain(&call->send.buffer, &call->send.type)));
+                                is_plain(&call->recv.buffer) && (call->in_place || is_plain(&call->send.buffer)));
 }
 
 void proof_case(const case_t *c)

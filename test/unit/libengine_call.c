@@ -26,12 +26,12 @@ static size_t elements(const call_spec_t *spec, int s, int d)
     int low = s < d ? s : d, high = s < d ? d : s;
     uint64_t h;
 
-    switch (spec->elements ? spec->coll : DMA_ALLGATHER) {
-    case DMA_ALLGATHERV:
+    switch (spec->elements ? dma_coll_sizes(spec->coll) : DMA_SIZES_EQUAL) {
+    case DMA_SIZES_SHARED:
         h = mix(spec->sizes, (uint64_t)s, 1);
         low = s;
         break;
-    case DMA_ALLTOALLV:
+    case DMA_SIZES_OWN:
         /* in place the blocks of a pair are equal */
         h = spec->in_place ? mix(spec->sizes, (uint64_t)low, (uint64_t)high + 100)
                            : mix(spec->sizes, (uint64_t)s, (uint64_t)d + 100);

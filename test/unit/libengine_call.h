@@ -1,5 +1,5 @@
 /*
- * Calls on memory of any kind, for ranks that are threads: the arguments of all four operations, and the contents of
+ * Calls on memory of any kind, for ranks that are threads: the arguments of all operations, and the contents of
  * the receive buffer that must result, byte by byte, gaps included. It also makes jobs in which each rank has a device.
  * The GPU runtime and the engine of these jobs are made of threads.
  *

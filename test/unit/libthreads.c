@@ -288,7 +288,7 @@ static dma_status_t thread_pack(const void *buf, size_t count, void *type, void 
         return DMA_ERR_ARG;
     }
     for (size_t i = 0; i < count; i++) {
-        memcpy((char *)packed + i * t->piece, (const char *)buf + i * t->stride, t->piece);
+        memcpy((char *)packed + i * t->piece, (const char *)buf + t->lead + i * t->stride, t->piece);
     }
     return DMA_OK;
 }
@@ -301,9 +301,20 @@ static dma_status_t thread_unpack(void *buf, size_t count, void *type, const voi
         return DMA_ERR_ARG;
     }
     for (size_t i = 0; i < count; i++) {
-        memcpy((char *)buf + i * t->stride, (const char *)packed + i * t->piece, t->piece);
+        memcpy((char *)buf + t->lead + i * t->stride, (const char *)packed + i * t->piece, t->piece);
     }
     return DMA_OK;
+}
+
+static void thread_type_side(void *type, dma_side_t *side)
+{
+    const vector_type_t *t = type;
+
+    side->dense = t->piece == t->stride;
+    side->addr = (char *)side->addr + (side->dense ? t->lead : 0);
+    side->size = t->piece;
+    side->extent = (ptrdiff_t)t->stride;
+    side->type = type;
 }
 
 static dma_status_t thread_type_rows(const void *type, dma_rows_t *layout)
@@ -373,6 +384,7 @@ const dma_host_t threads_host = {
     .progress = thread_progress,
     .pack = thread_pack,
     .unpack = thread_unpack,
+    .type_side = thread_type_side,
     .type_rows = thread_type_rows,
     .type_strips = thread_type_strips,
     .report = thread_report,

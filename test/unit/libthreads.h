@@ -43,9 +43,9 @@ extern const dma_host_t threads_host;
 dma_status_t task_post(dma_comm_t *comm, const dma_call_t *call, dma_done_t done, void *arg, dma_task_t **task);
 void task_free(dma_task_t *task);
 
-/* A derived datatype: elements of `piece` bytes, `stride` bytes apart. */
+/* A derived datatype: elements of `piece` bytes, `stride` bytes apart, the first one `lead` bytes behind the address. */
 typedef struct vector_type {
-    size_t piece, stride;
+    size_t piece, stride, lead;
 } vector_type_t;
 
 #define THREADS_JOB "threads" /* the name of every job */

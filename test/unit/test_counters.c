@@ -100,7 +100,8 @@ START_TEST(operations_are_those_of_mpi)
     } defined[] = {{"allgather", true, DMA_SIZES_EQUAL},
                    {"allgatherv", true, DMA_SIZES_SHARED},
                    {"alltoall", false, DMA_SIZES_EQUAL},
-                   {"alltoallv", false, DMA_SIZES_OWN}};
+                   {"alltoallv", false, DMA_SIZES_OWN},
+                   {"alltoallw", false, DMA_SIZES_OWN}};
     unsigned found = 0;
 
     for (size_t i = 0; i < sizeof(defined) / sizeof(defined[0]); i++) {

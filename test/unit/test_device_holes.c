@@ -91,7 +91,7 @@ static void put(const holes_call_t *c, char *memory, int b, int from, int to)
 
 static void place_recv(rank_t *r, holes_call_t *c, uint64_t number)
 {
-    bool uneven = c->call.coll == DMA_ALLGATHERV || c->call.coll == DMA_ALLTOALLV;
+    bool uneven = dma_coll_sizes(c->call.coll) != DMA_SIZES_EQUAL;
     int at = 0;
 
     for (int b = 0; b < c->n; b++) {
@@ -145,7 +145,7 @@ static void place_send(holes_call_t *c, uint64_t number)
     }
     c->call.send = data_buffer(c->send, (size_t)c->send_counts[0]);
     c->call.send.ub = 1;
-    if (c->call.coll == DMA_ALLTOALLV) {
+    if (dma_coll_sizes(c->call.coll) == DMA_SIZES_OWN) {
         c->call.send.counts = c->send_counts;
         c->call.send.displs = c->send_displs;
     }
@@ -251,7 +251,7 @@ END_TEST
 /* A module that leaves nothing in its memory as it was, and puts what is received where it belongs. */
 static void module_below(const holes_call_t *c, dma_bounce_t *bounce)
 {
-    dma_span_t span = dma_device_span(&c->call.recv, c->n);
+    dma_span_t span = dma_device_span(NULL, &c->call.recv, c->n);
     char *at = dma_bounce_recv(bounce, c->memory + ROOM);
 
     memset(at + (span.first - (c->memory + ROOM)), 0x5a, span.bytes);

@@ -12,7 +12,7 @@
 #include "libengine_call.h"
 #include "libunit.h"
 
-enum { RANKS = 2, FEW = 24, ROUNDS = 120 };
+enum { RANKS = 2, FEW = 12 * DMA_COLL_COUNT, ROUNDS = 4 * FEW };
 
 static unsigned long count_lines(const char *path)
 {
@@ -81,7 +81,7 @@ static void body(rank_t *r)
     must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
     for (int i = 0; i < n; i++) {
         call_spec_t spec = {.coll = (dma_coll_t)(i % DMA_COLL_COUNT),
-                            .in_place = i / 4 % 2,
+                            .in_place = i / DMA_COLL_COUNT % 2,
                             .sizes = (uint64_t)(i % 12),
                             .elements = i % 3 == 0 ? 60000 : 3000,
                             .send = PLACE_DEVICE,

@@ -242,7 +242,7 @@ static void one(rank_t *r, uint64_t number)
     dma_call_t call;
 
     c.in_place = gathers && (x >> 20) % 3 == 0;
-    c.uneven = c.coll == DMA_ALLGATHERV || c.coll == DMA_ALLTOALLV;
+    c.uneven = dma_coll_sizes(c.coll) != DMA_SIZES_EQUAL;
     c.multiple = 1 + (int)(x >> 24) % 5;
     make(r, &c, &recv, false);
     call = (dma_call_t){.coll = c.coll, .in_place = c.in_place, .recv = side(&c, &recv, true)};

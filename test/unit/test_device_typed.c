@@ -77,7 +77,7 @@ static uint64_t mix(uint64_t number)
 
 static bool is_v(const typed_t *c)
 {
-    return c->call.coll == DMA_ALLGATHERV || c->call.coll == DMA_ALLTOALLV;
+    return dma_coll_sizes(c->call.coll) != DMA_SIZES_EQUAL;
 }
 
 /* Elements that `from` sends to `to`. */

@@ -1,7 +1,7 @@
 /*
  * Every operation in every form, at random. Ranks are threads. Calls are blocking, non-blocking (several in flight,
  * with a blocking call among them) and persistent (several channels, which different ranks start in different orders);
- * in place or not; with dense and derived sides; with equal and different counts, zeros and gaps. What a rank must
+ * in place or not; with dense and derived sides, and a type for each block; with equal and different counts, zeros and gaps. What a rank must
  * receive is computed from the definition, and every byte of its buffer is compared, gaps included.
  */
 #include <sched.h>
@@ -25,9 +25,11 @@ typedef struct item {
     bool in_place;
     int most; /* elements of a block */
     int n, rank;
-    vector_type_t send_type, recv_type;
+    vector_type_t send_type, recv_type, send_types[MAX_RANKS], recv_types[MAX_RANKS]; /* of all blocks, and of each */
+    void *send_handles[MAX_RANKS], *recv_handles[MAX_RANKS];
     int send_counts[MAX_RANKS], send_displs[MAX_RANKS];
     int recv_counts[MAX_RANKS], recv_displs[MAX_RANKS];
+    size_t send_at[MAX_RANKS], recv_at[MAX_RANKS]; /* bytes */
     uint8_t *send, *recv;
     size_t send_bytes, recv_bytes;
     dma_call_t call;
@@ -60,20 +62,30 @@ static bool uneven(const item_t *it)
     return dma_coll_sizes(it->coll) != DMA_SIZES_EQUAL;
 }
 
+static bool typed(const item_t *it)
+{
+    return it->coll == DMA_ALLTOALLW;
+}
+
+/* Names what goes from one rank to another. */
+static uint64_t pair_of(const item_t *it, int from, int to)
+{
+    if (gathers(it)) {
+        return (uint64_t)from;
+    }
+    if (it->in_place) { /* what is received replaces what was sent */
+        return (uint64_t)(from < to ? from * MAX_RANKS + to : to * MAX_RANKS + from);
+    }
+    return (uint64_t)(from * MAX_RANKS + to);
+}
+
 /* Elements that go from one rank to another. */
 static int elements(const item_t *it, int from, int to)
 {
-    uint64_t which = 0;
+    uint64_t which = pair_of(it, from, to);
 
     if (!uneven(it)) {
         return 1 + (int)draw(it->number, 1, (uint64_t)it->most);
-    }
-    if (gathers(it)) {
-        which = (uint64_t)from;
-    } else if (it->in_place) { /* what is received replaces what was sent */
-        which = (uint64_t)(from < to ? from * MAX_RANKS + to : to * MAX_RANKS + from);
-    } else {
-        which = (uint64_t)(from * MAX_RANKS + to);
     }
     if (draw(it->number, 100 + which, 6) == 0) {
         return 0;
@@ -90,8 +102,22 @@ static uint64_t word_of(const item_t *it, int from, int to, size_t at)
     return mix((it->number << 20) + (pair << 50) + (at >> 3));
 }
 
-/* Writes what `from` sends to `to`, as elements of type `type`, from element `displ` of a buffer on. */
-static void put(const item_t *it, uint8_t *buffer, const vector_type_t *type, int displ, int from, int to)
+/* The type of a block. Half of the calls with a type for each block are dense. */
+static vector_type_t type_of(const item_t *it, int from, int to, bool sends)
+{
+    uint64_t own = 4 * (uint64_t)(from * MAX_RANKS + to) + 2 * sends;
+    size_t piece = 1 + draw(it->number, 2000 + pair_of(it, from, to), 5);
+
+    if (!typed(it)) {
+        return sends ? it->send_type : it->recv_type;
+    }
+    return (vector_type_t){.piece = piece,
+                           .stride = piece + draw(it->number, 8, 2) * draw(it->number, 3000 + own, 3),
+                           .lead = draw(it->number, 3001 + own, 4)};
+}
+
+/* Writes what `from` sends to `to`, as elements of type `type`, from byte `start` of a buffer on. */
+static void put(const item_t *it, uint8_t *buffer, const vector_type_t *type, size_t start, int from, int to)
 {
     int count = elements(it, from, to);
     uint64_t word = 0;
@@ -100,27 +126,39 @@ static void put(const item_t *it, uint8_t *buffer, const vector_type_t *type, in
     for (int e = 0; e < count; e++) {
         for (size_t i = 0; i < type->piece; i++, at++) {
             word = at % 8 == 0 ? word_of(it, from, to, at) : word >> 8;
-            buffer[((size_t)displ + (size_t)e) * type->stride + i] = (uint8_t)word;
+            buffer[start + type->lead + (size_t)e * type->stride + i] = (uint8_t)word;
         }
     }
 }
 
+/* Returns the displacement behind the block at `displ`, in elements or in bytes. */
+static int next_displ(const item_t *it, const vector_type_t *type, int displ, int count, int gap)
+{
+    return displ + (uneven(it) ? gap : 0) + (typed(it) ? (int)type->lead + count * (int)type->stride : count);
+}
+
 static void place_blocks(item_t *it)
 {
-    int send_at = 0, recv_at = 0;
+    int sent = 0, received = 0;
 
     for (int p = 0; p < it->n; p++) {
+        it->recv_types[p] = type_of(it, p, it->rank, false);
+        it->recv_handles[p] = &it->recv_types[p];
         it->recv_counts[p] = elements(it, p, it->rank);
-        it->recv_displs[p] = recv_at;
-        recv_at += it->recv_counts[p] + (uneven(it) ? p % 3 : 0);
+        it->recv_displs[p] = received;
+        it->recv_at[p] = (size_t)received * (typed(it) ? 1 : it->recv_type.stride);
+        received = next_displ(it, &it->recv_types[p], received, it->recv_counts[p], p % 3);
         if (!gathers(it) || p == 0) {
+            it->send_types[p] = type_of(it, it->rank, p, true);
+            it->send_handles[p] = &it->send_types[p];
             it->send_counts[p] = elements(it, it->rank, p);
-            it->send_displs[p] = send_at;
-            send_at += it->send_counts[p] + (uneven(it) ? p % 2 : 0);
+            it->send_displs[p] = sent;
+            it->send_at[p] = (size_t)sent * (typed(it) ? 1 : it->send_type.stride);
+            sent = next_displ(it, &it->send_types[p], sent, it->send_counts[p], p % 2);
         }
     }
-    it->send_bytes = ((size_t)send_at + 1) * it->send_type.stride;
-    it->recv_bytes = ((size_t)recv_at + 1) * it->recv_type.stride;
+    it->send_bytes = ((size_t)sent + 1) * it->send_type.stride;
+    it->recv_bytes = ((size_t)received + 1) * it->recv_type.stride;
 }
 
 static void fill(item_t *it)
@@ -129,10 +167,10 @@ static void fill(item_t *it)
     memset(it->recv, GAP, it->recv_bytes);
     for (int p = 0; p < it->n; p++) {
         if (!gathers(it) || p == 0) {
-            put(it, it->send, &it->send_type, it->send_displs[p], it->rank, p);
+            put(it, it->send, &it->send_types[p], it->send_at[p], it->rank, p);
         }
         if (it->in_place && (!gathers(it) || p == it->rank)) {
-            put(it, it->recv, &it->recv_type, it->recv_displs[p], it->rank, p);
+            put(it, it->recv, &it->recv_types[p], it->recv_at[p], it->rank, p);
         }
     }
 }
@@ -150,6 +188,17 @@ static dma_side_t side(void *addr, const vector_type_t *type, bool v, const int 
         .counts = v ? counts : NULL,
         .displs = v ? displs : NULL,
     };
+}
+
+/* Gives each block of a side its own type. */
+static void set_types(dma_side_t *side, const vector_type_t *types, void *const *handles, int n)
+{
+    side->dense = true;
+    for (int p = 0; p < n; p++) {
+        side->dense = side->dense && types[p].piece == types[p].stride;
+    }
+    side->in_bytes = true;
+    side->types = handles;
 }
 
 static void item_begin(const rank_t *r, item_t *it, uint64_t number)
@@ -173,6 +222,10 @@ static void item_begin(const rank_t *r, item_t *it, uint64_t number)
         .send = side(it->send, &it->send_type, uneven(it) && !gathers(it), it->send_counts, it->send_displs),
         .recv = side(it->recv, &it->recv_type, uneven(it), it->recv_counts, it->recv_displs),
     };
+    if (typed(it)) {
+        set_types(&it->call.send, it->send_types, it->send_handles, it->n);
+        set_types(&it->call.recv, it->recv_types, it->recv_handles, it->n);
+    }
 }
 
 static void item_check(rank_t *r, const item_t *it)
@@ -181,7 +234,7 @@ static void item_check(rank_t *r, const item_t *it)
 
     memset(want, GAP, it->recv_bytes);
     for (int p = 0; p < it->n; p++) {
-        put(it, want, &it->recv_type, it->recv_displs[p], p, it->rank);
+        put(it, want, &it->recv_types[p], it->recv_at[p], p, it->rank);
     }
     for (size_t i = memcmp(want, it->recv, it->recv_bytes) ? 0 : it->recv_bytes; i < it->recv_bytes; i++) {
         must(r, want[i] == it->recv[i], "call %llu, operation %d%s: byte %zu of %zu is %02x, should be %02x",
@@ -290,6 +343,11 @@ static void run_channels(rank_t *r, uint64_t number)
         item_begin(r, &items[i], number + (uint64_t)i);
         must(r, dma_channel_create(r->comms[0], &items[i].call, done, &items[i], &items[i].channel) == DMA_OK,
              "no channel");
+        /* nothing reads the caller's arrays any more */
+        memset(items[i].recv_counts, 0x55, sizeof(items[i].recv_counts));
+        memset(items[i].recv_displs, 0x55, sizeof(items[i].recv_displs));
+        memset(items[i].recv_handles, 0, sizeof(items[i].recv_handles));
+        memset(items[i].send_handles, 0, sizeof(items[i].send_handles));
     }
     for (int round = 0; round < CHANNEL_RUN; round++) {
         int first = (int)threads_random(r, (uint32_t)n); /* each rank in its own order */
