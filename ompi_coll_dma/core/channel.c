@@ -4,7 +4,7 @@
  * A channel is a small communicator of its own over the same ranks, with shared memory for one call. So a channel has
  * sequence numbers, a descriptor ring and streams of its own. Its starts match each other in order and are independent
  * of other channels and calls. Making a channel is collective and blocking; starting it is a post.
- * On one node, making it takes one call on the communicator that it belongs to (setup/channel.c), and else a set-up with messages.
+ * On one node, making it takes one call on the communicator that it belongs to (setup/channel.c), elsewhere a set-up with messages.
  *
  * A rank that cannot make its channel fails the communicator that the channel belongs to. A rank that finds this
  * communicator failed does not make the channel. So a rank that waits in the set-up of a channel also looks at that
@@ -150,10 +150,7 @@ static dma_status_t prepare(dma_channel_t *ch)
     if (comm->route->channel_prepare) {
         comm->route->channel_prepare(comm, &ch->call);
     }
-    status = dma_setup_channel(comm);
-    if (status == DMA_UNSUPPORTED) {
-        status = dma_comm_prepare(comm);
-    }
+    status = dma_setup_channel_is_possible(comm) ? dma_setup_channel(comm) : dma_comm_prepare(comm);
     if (status == DMA_OK && comm->route->channel_init) {
         status = comm->route->channel_init(comm, &ch->call, ch->arrays);
         if (status == DMA_OK) {

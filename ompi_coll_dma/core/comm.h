@@ -519,8 +519,10 @@ void dma_channels_end(dma_comm_t *parent);
 
 /* ---- setup/channel.c ---- */
 
-/* Sets a channel up without messages: READY. Blocking, without locks. DMA_UNSUPPORTED, on all ranks: that is not possible,
- * and the communicator is as it was. Any other status: its parent has failed. */
+/* Can a channel be set up without messages? Equal on all ranks, unless one has failed the parent. */
+bool dma_setup_channel_is_possible(const dma_comm_t *comm);
+/* Does so: READY. Blocking, without locks. DMA_UNSUPPORTED, on all ranks: a rank has no room, and a set-up with messages would not
+ * find any. Any other status: its parent has failed. */
 dma_status_t dma_setup_channel(dma_comm_t *comm);
 
 /* ---- proc.c ---- */

@@ -5,11 +5,13 @@
  *     each rank           takes a block from its arena, which its peers have mapped for the parent
  *     all-gather          where my block is, its geometry, what I want; 40 bytes, in shared memory like any small call
  *     all have a block    READY, with what the parent has agreed on
- *     one has none        the set-up with messages (setup.c) comes next, on all ranks. It may try a file, and ends ASIDE
+ *     one has none        its limit is reached, and starts are done by messages. A set-up with messages would end so, too: it tries
+ *                         no file then
  *
  * All ranks have the same records, so they decide alike. Whether a channel is set up in this way depends on what all ranks know
  * of the parent. A rank that fails before the all-gather fails the parent, and the others see that in the all-gather.
  */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "core/comm.h"
@@ -36,7 +38,7 @@ typedef struct channel_setup {
 } channel_setup_t;
 
 /* All parts of this are equal on all ranks, unless a rank has failed the parent. */
-static bool is_possible(const dma_comm_t *comm)
+bool dma_setup_channel_is_possible(const dma_comm_t *comm)
 {
     const dma_comm_t *parent = comm->parent;
 
@@ -151,21 +153,25 @@ static void drop(const dma_comm_t *comm, channel_setup_t *s, bool unused)
     free(s->stream);
 }
 
+static dma_status_t refuse(dma_comm_t *comm)
+{
+    snprintf(comm->reason, sizeof(comm->reason), "%s", dma_reason_text(DMA_REASON_arena_limit));
+    dma_comm_count_reason(comm, DMA_REASON_arena_limit);
+    return DMA_UNSUPPORTED;
+}
+
 dma_status_t dma_setup_channel(dma_comm_t *comm)
 {
     channel_setup_t s = {0};
     dma_status_t status;
 
-    if (!is_possible(comm)) {
-        return DMA_UNSUPPORTED;
-    }
     status = allocate(comm, &s);
     if (status == DMA_OK) {
         take_block(comm, &s);
         status = dma_comm_agree(comm->parent, &s.mine, s.all, sizeof(s.mine));
     }
     if (status == DMA_OK) {
-        status = all_have_blocks(comm, &s) ? DMA_OK : DMA_UNSUPPORTED;
+        status = all_have_blocks(comm, &s) ? DMA_OK : refuse(comm);
     }
     if (status == DMA_OK) {
         set_ready(comm, &s);
