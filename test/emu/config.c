@@ -124,7 +124,7 @@ __attribute__((constructor(101))) static void config_read(void)
 {
     const char *name = getenv("EMU_PERSONA");
     if (!name || !*name)
-        name = "mi250x";
+        name = "mi300x";
     config.persona = emu_persona_find(name);
     if (!config.persona)
         refuse("EMU_PERSONA", name);

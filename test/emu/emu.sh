@@ -42,7 +42,7 @@ breaks_on() {
 
 # notes TEXT NAME [VARIABLE=VALUE]: the log has no violation except leaks, and this note
 notes() {
-    EMU_STRICT=0 on --gpus 2 env "${@:3}" "$bin/rules" "$2" || return 1
+    EMU_STRICT=0 on --gpus 2 --persona mi250x env "${@:3}" "$bin/rules" "$2" || return 1
     cat "$work"/log/* | sort | head
     grep -q "^note: .*$1" "$work"/log/* && ! cat "$work"/log/* | grep '^violation' | grep -v '^violation: leak'
 }
@@ -149,7 +149,7 @@ ok 'the runtime does not see hidden GPUs' env EMU_HIDE=0,7 bash -c '[ "$("$@" | 
 ok "KFD's files recommend an engine that is fused off on 8 MI308X" mask mi308x 8 1 1 128
 ok "KFD's files recommend the pool elsewhere" mask mi250x 8 1 1 28
 ok "KFD's files recommend host-facing engines for the host" mask mi300x 4 2 0 3
-ok 'HIP programs run on 2 MI250X' clean --gpus 2 "$bin/hip"
+ok 'HIP programs run on 2 MI250X' clean --gpus 2 --persona mi250x "$bin/hip"
 ok 'HIP programs run on 2 MI100' env EMU_EARLY_POLLS=0 "$root/with-build" --build "$build" --gpus 2 --persona mi100 "$bin/hip"
 ok 'a POLL may end early there' refuses 'hip.c:.* not so: ' on --gpus 2 --persona mi100 "$bin/hip"
 ok 'HIP programs run on 8 MI300X' clean --gpus 8 --persona mi300x "$bin/hip"
