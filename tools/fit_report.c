@@ -130,7 +130,8 @@ static void choice(const dma_plan_req_t *req, FILE *out)
         fprintf(out, " - |");
         return;
     }
-    fprintf(out, " %s %u, %.1f", dma_variants[best.variant]->name, best.queues, (double)best.cost_ps / 1e6);
+    fprintf(out, " %s %u%s, %.1f", dma_variants[best.variant]->name, best.queues, best.prelaunch ? " armed" : "",
+            (double)best.cost_ps / 1e6);
     if ((int)best.variant != pcpy && dma_plan_choose(&host, req, pcpy, &plain, &reason) == DMA_OK && !reason) {
         fprintf(out, " (pcpy %.1f)", (double)plain.cost_ps / 1e6);
     }
@@ -145,7 +146,7 @@ static void predictions(const dma_gpu_profile_t *profile, FILE *out)
         fprintf(out,
                 "\n%s:\n\n| block | all-gather in place | all-gather | all-to-all in place | all-to-all |\n"
                 "|---|---|---|---|---|\n",
-                prelaunch ? "With prelaunch" : "Without prelaunch");
+                prelaunch ? "Where engines accept programs before the start" : "Other calls");
         for (uint64_t bytes = 64; bytes <= 256 * KIB * KIB; bytes *= 4) {
             char size[24];
 

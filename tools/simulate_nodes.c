@@ -47,8 +47,9 @@ static void inside(dma_net_profile_t *net, int ranks)
 {
     dma_gpu_profile_t gpu = dma_gpu_profile_default();
     dma_plan_req_t req = {.nranks = ranks < 2 ? 2 : ranks, .in_place = true, .bytes = 64, .gpu = &gpu};
+    dma_choice_t b2b = {.queues = 1};
 
-    net->local_ps = dma_build_gpu_cost(&req, DMA_GPU_COPY, 1);
+    net->local_ps = dma_build_gpu_cost(&req, DMA_GPU_COPY, &b2b);
     net->local_mbps = gpu.link_mbps;
     net->copy_mbps = gpu.own_mbps;
 }

@@ -79,8 +79,8 @@ DMA_PARAM_NUMBER(uint32_t, gpu_queues, 0, 0, 256, RANGE, AGREED, TUNER, "queues"
 DMA_PARAM_PATH(gpu_profile, AGREED, TUNER,
     "File with the cost model's constants for GPU engines, like profiles/mi300x.txt, whose values are built in.")
 DMA_PARAM_NUMBER(int, prelaunch, 2, 0, 1024, RANGE, LOCAL, TUNER, "requests",
-    "Most persistent collectives of a process that are armed at once: the engines have their programs before MPI_Start. 0: "
-    "none.")
+    "Most persistent collectives of a process that are armed at once: the engines have their programs before MPI_Start, where "
+    "the cost model sees a gain. 0: none.")
 DMA_PARAM_NUMBER(double, armed_seconds, 1, 0, 1000000, RANGE, LOCAL, TUNER, "seconds",
     "Longest time that the program of a persistent collective waits in the engines for MPI_Start. Then it is removed until "
     "the next MPI_Start.")

@@ -283,7 +283,7 @@ typedef struct dma_plan_req {
     uint64_t head; /* all-to-alls: blocks of at most so many bytes go through slots, if they fit; 0: all that fit */
     /* set if the buffers of all ranks are device memory, otherwise NULL */
     const struct dma_gpu_profile *gpu;
-    bool prelaunch;      /* the packets are submitted to the engines before the call starts */
+    bool prelaunch;      /* the packets may be submitted to the engines before the call starts */
     bool bcst;           /* all ranks' engines write two places in one operation */
     bool by_copies;      /* not all ranks' engines exchange two blocks in one operation: copies do it */
     uint32_t max_queues; /* engine queues that a rank may use for its peers at the same time */
@@ -296,6 +296,7 @@ typedef struct dma_choice {
     uint32_t variant;
     uint32_t chunk;   /* bytes per trip */
     uint32_t queues;  /* GPU plans */
+    bool prelaunch;   /* GPU plans: that takes less time than to write the packets at the start */
     uint64_t cost_ps; /* predicted */
 } dma_choice_t;
 
@@ -308,7 +309,7 @@ typedef struct dma_variant {
     dma_reason_t (*unfit)(const dma_plan_req_t *req);
     /* Builds the plan of one rank. On success the caller owns *plan (dma_plan_free). */
     dma_status_t (*build)(const dma_plan_req_t *req, int rank, dma_plan_t **plan);
-    /* Returns the predicted picoseconds, and sets choice->chunk (0: no loop) or choice->queues. */
+    /* Returns the predicted picoseconds, and sets choice->chunk (0: no loop), or choice->queues and prelaunch. */
     uint64_t (*cost)(const struct dma_profile *profile, const dma_plan_req_t *req, dma_choice_t *choice);
     bool gpu; /* builds GPU plans; otherwise plans for the ranks' cores */
 } dma_variant_t;

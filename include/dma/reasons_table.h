@@ -158,6 +158,7 @@ DMA_REASON(COMM, unprepared_peer, "another rank could not prepare the call for e
 DMA_REASON(COMM, arm_limit, "as many programs are armed as coll_dma_prelaunch allows", UNARMED)
 DMA_REASON(COMM, arm_off, "coll_dma_prelaunch is 0", UNARMED)
 DMA_REASON(COMM, arm_unable, "not all ranks' engines accept programs before the start", UNARMED)
+DMA_REASON(COMM, arm_slower, "the model says that armed programs take longer than packets that the start writes", UNARMED)
 DMA_REASON(COMM, arm_refused, "the engine cannot arm these programs", UNARMED)
 #undef UNARMED
 #define IN_STREAM "Starts of persistent requests in a queue of libmpix_dma that the host has made, because the stream could not."

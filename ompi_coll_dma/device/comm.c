@@ -472,6 +472,7 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t b
     if (status == DMA_OK) {
         *plan = memo->plans[task->in_place];
         dc->predicted_ps = memo->choice.cost_ps;
+        dc->prelaunch_wins = memo->choice.prelaunch;
     }
     return status;
 }

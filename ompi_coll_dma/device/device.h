@@ -314,7 +314,8 @@ struct dma_device_comm {
     /* submitter.c */
     bool submitted;             /* in the list of the submitter; guarded by the process's submitter_lock */
     dma_comm_t *next_submitted; /* likewise */
-    uint64_t predicted_ps;      /* of the plan that was found last */
+    uint64_t predicted_ps;      /* of the plan that was found last, */
+    bool prelaunch_wins;        /* and whether that is with armed programs */
     bool by_submitter;          /* the submitter has the lock and moves the oldest call on */
     bool left_to_caller;        /* it must not make the next step */
 
@@ -329,14 +330,13 @@ struct dma_device_comm {
     struct dma_device_call start_call; /* of every start */
     dma_run_t start_run;               /* of every start, except for the epoch */
     bool may_arm;                      /* what this rank has published: its engine accepts programs before a start */
-    bool all_may_arm;                  /* so do the engines of all ranks */
-    bool can_arm;                      /* and this one has not refused */
-    bool arm_refused;                  /* the engine could not arm its programs; they will not change */
-    bool run_is_armed;                 /* the last start's programs were */
-    uint64_t started_at;               /* for the trace */
-    dma_run_parts_t *parts;            /* the call has partitions, which engines wait for; NULL: it has none */
-    void *parts_block;                 /* then: this rank's words, in its arena, */
-    unsigned parts_arenas;             /* and how many arenas the device can access for the words; the first ranks' */
+    bool all_may_arm;       /* so do the engines of all ranks, and it takes less time or there is no other way */
+    dma_reason_t unarmed;   /* why this rank arms nothing; NONE: it does */
+    bool run_is_armed;      /* the last start's programs were */
+    uint64_t started_at;    /* for the trace */
+    dma_run_parts_t *parts; /* the call has partitions, which engines wait for; NULL: it has none */
+    void *parts_block;      /* then: this rank's words, in its arena, */
+    unsigned parts_arenas;  /* and how many arenas the device can access for the words; the first ranks' */
     struct dma_device_in_stream *in_stream; /* in_stream.c; NULL: no start has been made so */
     uint64_t armed_bytes;
     bool next_is_armed; /* the programs of the next start are */

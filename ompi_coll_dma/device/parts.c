@@ -59,7 +59,7 @@ static dma_reason_t find_obstacle(const dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
 
-    bool able = dc && dc->prepared && dc->can_arm;
+    bool able = dc && dc->prepared && !dc->unarmed;
 
     return able ? DMA_REASON_NONE : DMA_REASON_parts_unable;
 }
@@ -178,8 +178,7 @@ static void refuse(dma_comm_t *comm, dma_parts_t *parts, dma_reason_t why)
     if (comm->device && comm->device->parts) {
         dma_device_disarm(comm);
         comm->device->start_run.parts = NULL; /* it is an ordinary call from now on, and never armed */
-        comm->device->can_arm = false;
-        comm->device->arm_refused = true;
+        comm->device->unarmed = DMA_REASON_arm_refused;
     }
     dma_comm_unlock(comm);
     parts->arrived = NULL;

@@ -31,15 +31,24 @@ dma_reason_t dma_device_prepare_offer(dma_comm_t *comm, dma_task_t *task)
     return DMA_REASON_NONE;
 }
 
+/* Equal on all ranks, except for the reason. Partitions have no other way than armed programs. */
+static dma_reason_t why_not_armed(const dma_comm_t *comm, bool parts)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        if (!(dc->traits[r].features & DMA_GPU_PRELAUNCH)) {
+            return comm->proc->params.prelaunch <= 0 ? DMA_REASON_arm_off : DMA_REASON_arm_unable;
+        }
+    }
+    return parts || dc->prelaunch_wins ? DMA_REASON_NONE : DMA_REASON_arm_slower;
+}
+
 /* Keeps what all starts have in common. */
 static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_comm *dc = comm->device;
-    uint32_t features = UINT32_MAX;
 
-    for (int r = 0; r < comm->nranks; r++) {
-        features &= dc->traits[r].features;
-    }
     dc->start_call = *task->device;
     dc->start_call.persistent = true;
     dc->start_call.prepares = false;
@@ -50,7 +59,6 @@ static void save_prepared_call(dma_comm_t *comm, dma_task_t *task)
     dc->start_in_place = task->in_place;
     dc->start_coll = task->coll;
     dc->start_bytes = task->bytes;
-    dc->all_may_arm = dc->can_arm = features & DMA_GPU_PRELAUNCH;
 }
 
 /* ---- *_init is a call on the channel that only gets ready to run ---- */
@@ -90,6 +98,8 @@ dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call
     }
     status = dma_comm_run_own(comm, &task, status);
     if (status == DMA_OK && comm->device && comm->device->prepared) {
+        comm->device->unarmed = why_not_armed(comm, call->parts != NULL);
+        comm->device->all_may_arm = !comm->device->unarmed;
         if (call->parts) {
             status = dma_device_parts_init(comm, call->parts);
         } else {
@@ -236,15 +246,6 @@ int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task)
     return -1;
 }
 
-static dma_reason_t why_not_armed(const dma_comm_t *comm)
-{
-    const struct dma_device_comm *dc = comm->device;
-
-    return dc->arm_refused                     ? DMA_REASON_arm_refused
-           : comm->proc->params.prelaunch <= 0 ? DMA_REASON_arm_off
-                                               : DMA_REASON_arm_unable;
-}
-
 void dma_device_arm(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
@@ -253,8 +254,8 @@ void dma_device_arm(dma_comm_t *comm)
     if (dc->next_is_armed || !dc->binding) {
         return;
     }
-    if (!dc->can_arm) {
-        dma_comm_note_reason(comm, why_not_armed(comm));
+    if (dc->unarmed) {
+        dma_comm_note_reason(comm, dc->unarmed);
         return;
     }
     if (!take_place(comm)) {
@@ -264,9 +265,8 @@ void dma_device_arm(dma_comm_t *comm)
     next.epoch = dc->epoch + 1;
     if (dc->device->engine->arm(&next, &dc->armed_bytes) != DMA_OK) {
         give_place(comm);
-        dc->can_arm = false;
-        dc->arm_refused = true;
-        dma_comm_note_reason(comm, DMA_REASON_arm_refused);
+        dc->unarmed = DMA_REASON_arm_refused; /* its programs will not change */
+        dma_comm_note_reason(comm, dc->unarmed);
         return;
     }
     dc->next_is_armed = true;

@@ -121,19 +121,26 @@ void dma_build_check(dma_build_t *b, uint8_t flags, dma_operand_t number, dma_le
     *append(b) = (dma_op_t){.code = DMA_OP_CHECK, .flags = flags, .src = number, .len = expected};
 }
 
-uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues)
+static uint64_t cost_of(const dma_gpu_profile_t *profile, const dma_gpu_work_t *work, bool prelaunch)
+{
+    dma_gpu_phases_t phases = dma_gpu_phases(profile, work, prelaunch);
+
+    return dma_gpu_phases_sum(&phases);
+}
+
+uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, dma_choice_t *choice)
 {
     dma_gpu_shape_t shape = {
         .family = family,
         .nranks = req->nranks,
-        .queues = (int)queues,
+        .queues = (int)choice->queues,
         .bytes = req->bytes,
         .own_block = !req->in_place,
         .by_copies = req->by_copies,
-        .prelaunch = req->prelaunch,
     };
     dma_gpu_work_t work = dma_gpu_work(req->gpu, &shape);
-    dma_gpu_phases_t phases = dma_gpu_phases(req->gpu, &work, shape.prelaunch);
+    uint64_t written = cost_of(req->gpu, &work, false), waiting = cost_of(req->gpu, &work, true);
 
-    return dma_gpu_phases_sum(&phases);
+    choice->prelaunch = req->prelaunch && waiting < written;
+    return choice->prelaunch ? waiting : written;
 }

@@ -40,8 +40,8 @@ void dma_build_signal(dma_build_t *b, uint8_t flags, dma_flag_ref_t flag, int32_
 
 void dma_build_check(dma_build_t *b, uint8_t flags, dma_operand_t number, dma_len_t expected);
 
-/* The predicted cost of a GPU plan of the given family with the given number of queues per rank. */
-uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, uint32_t queues);
+/* The predicted cost of a GPU plan of the given family with choice->queues queues per rank. Sets choice->prelaunch. */
+uint64_t dma_build_gpu_cost(const dma_plan_req_t *req, dma_gpu_family_t family, dma_choice_t *choice);
 
 static inline dma_operand_t dma_at(dma_base_t base, int rank, int block)
 {

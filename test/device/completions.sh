@@ -7,6 +7,7 @@
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
+arm_always
 wanted=${2:-1000}
 jobs=$((5 * ((wanted + 249) / 250)))
 seed=${DMA_SEED:-1}

@@ -3,13 +3,14 @@
  * and after each call, and doorbells, from coll/dma's own counters.
  *
  *   mpirun -n N counts {OPERATION PLACE FORM MOVES COMPLETIONS POLLS CONDITIONS DOORBELLS}...
- *     OPERATION  allgather or alltoall; PLACE  in or out; FORM  blocking or persistent
+ *     OPERATION  allgather or alltoall; PLACE  in or out; FORM  blocking, persistent, or unarmed: persistent and not armed
  *     the rest   what one call takes on all ranks together, and in brackets on the rank with the most: "56(7)". MOVES: packets
  *                that move data; COMPLETIONS: fences; POLLS and CONDITIONS: packets that wait and that skip
  *
- * The first calls make queues and open memory; after them every call must be alike. A persistent call must be armed: behind
- * MPI_Start engines run programs to their ends although MPI is not called any more. MPI_Start writes the packets of the next
- * start, and MPI_Wait writes none. Rank 0 says what it has seen; the exit status is 1 if a count or a byte is wrong.
+ * The first calls make queues and open memory; after them every call must be alike. A persistent call must be armed, unless
+ * FORM says otherwise: behind MPI_Start engines run programs to their ends although MPI is not called any more. MPI_Start writes
+ * the packets of the next start, and MPI_Wait writes none. Rank 0 says what it has seen; the exit status is 1 if a count or a
+ * byte is wrong.
  */
 #include "../mpi/verify.h"
 #include "hip.h"
@@ -32,7 +33,7 @@ static MPI_T_pvar_session session;
 static MPI_T_pvar_handle packets_counter, doorbells_counter, nudges_counter;
 
 typedef struct {
-    bool gathers, in_place, persistent;
+    bool gathers, in_place, persistent, armed;
     int rank, n;
     unsigned char *send, *recv, *host; /* host: for pictures */
 } job_t;
@@ -169,7 +170,7 @@ static bool measure(const job_t *j, MPI_Request *request, int call, bool warm, l
     before = stats();
     first = written();
     if (j->persistent) {
-        wrong = start_and_wait(request, warm, &before);
+        wrong = start_and_wait(request, warm && j->armed, &before);
     } else if (call_blocking(j) != MPI_SUCCESS) {
         wrong = "the call failed";
     }
@@ -194,7 +195,8 @@ static long row(job_t *j, char **words)
     MPI_Request request = MPI_REQUEST_NULL;
     j->gathers = strcmp(words[0], "allgather") == 0;
     j->in_place = strcmp(words[1], "in") == 0;
-    j->persistent = strcmp(words[2], "persistent") == 0;
+    j->persistent = strcmp(words[2], "blocking") != 0;
+    j->armed = strcmp(words[2], "persistent") == 0;
     if (j->persistent && make_persistent(j, &request) != MPI_SUCCESS) {
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
@@ -224,7 +226,7 @@ int main(int argc, char **argv)
     int devices, provided;
     long wrong = 0;
     if (argc <= WORDS || argc % WORDS != 1) {
-        fprintf(stderr, "usage: counts {allgather|alltoall in|out blocking|persistent "
+        fprintf(stderr, "usage: counts {allgather|alltoall in|out blocking|persistent|unarmed "
                         "MOVES COMPLETIONS POLLS CONDITIONS DOORBELLS}...\n");
         return 2;
     }

@@ -4,6 +4,7 @@
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
+arm_always
 
 # What a job could leave on the machine.
 left_over() {

@@ -14,6 +14,7 @@
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
+arm_always
 shift
 limit=${DMA_MUTANT_SECONDS:-60}
 patience=1

@@ -7,6 +7,7 @@
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
+arm_always
 seed=${2:-1} rows=${3:-1-99} part=${4:-whole} number=0 turn=0 most=65536
 
 # made_of PACKETS RANKS: the packets of the forced variant are there. Each process makes one broadcast, and up to eight

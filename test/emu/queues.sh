@@ -88,14 +88,20 @@ conditions() {
     echo $(($(packets cond-exe) - 4 * 4))
 }
 
+# eager CMD...: programs wait in queues wherever they can
+eager() (
+    arm_always
+    "$@"
+)
+
 # armed ARGS...: programs wait in queues before their start
 armed() {
-    collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" -gt 0 ]
+    eager collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" -gt 0 ]
 }
 
 # not_armed ARGS...: no program waits in a queue before its start
 not_armed() {
-    collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" = 0 ]
+    eager collectives 4 mi300x "$@" && echo "conditions: $(conditions)" && [ "$(conditions)" = 0 ]
 }
 
 # The same checks with a ROCr that has DMA queues for applications.
@@ -140,7 +146,7 @@ even() {
 
 # without_polls ARGS...: if a POLL may end early, no queue of the component has one, and none waits for a start
 without_polls() {
-    collectives 4 mi100 "$@" || return 1
+    eager collectives 4 mi100 "$@" || return 1
     echo "polls: $(packets poll), conditions: $(packets cond-exe), copies: $(packets copy)"
     [ "$(packets poll)" = 0 ] && [ "$(packets cond-exe)" = 0 ] && [ "$(packets copy)" -gt 0 ]
 }
@@ -195,15 +201,15 @@ ok 'rocr: no queues' newer with EMU_KFD_REFUSES=queues but 'queues from thunk \(
     collectives 2 mi250x verbose=2
 ok 'rocr: queues for one link alone, the others share' \
     newer with EMU_FAIL_QUEUE_AFTER=5 made '6:15' collectives 3 mi250x queues=rocr
-ok 'rocr: killed while queues wait' newer dies rocr
+ok 'rocr: killed while queues wait' newer eager dies rocr
 ok 'rocr: freed buffers do not stand in the way' newer come_and_go rocr
 ok 'rocr: children take nothing along' newer made '6:[0-9]+' collectives 2 mi250x queues=rocr -- fork
 ok 'rocr: a version that has no DMA queues' \
     but "$none"'rocr: this version of ROCr makes no DMA queues\)' collectives 2 mi250x engine=sdma queues=rocr
 ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
     but "$none"'HSA_ENABLE_SDMA=0 in the environment\)' collectives 2 mi250x engine=sdma queues=kfd
-ok 'kfd: killed while queues wait' dies kfd
-ok 'kfd: held' collectives 2 mi250x queues=kfd armed_seconds=100 -- hold 1
+ok 'kfd: killed while queues wait' eager dies kfd
+ok 'kfd: held' eager collectives 2 mi250x queues=kfd armed_seconds=100 -- hold 1
 ok 'kfd: freed buffers do not stand in the way' come_and_go kfd
 for provider in thunk kfd; do
     ok "$provider: children take nothing along" made '2:[0-9]+ [56]:[0-9]+' collectives 2 mi250x queues=$provider -- fork

@@ -68,6 +68,44 @@ START_TEST(engines_that_do_not_arm)
 }
 END_TEST
 
+enum { STARTS = 4 };
+
+static void started_in_some_places(rank_t *r)
+{
+    int places = *(const int *)r->job->arg;
+    call_spec_t spec = call_spec_on_device(DMA_ALLGATHER, places == 2 || (places == 1 && r->rank == 1), 5000);
+    persistent_t p;
+
+    persistent_make(r, &p, &spec);
+    for (uint64_t tag = 1; tag <= STARTS; tag++) {
+        persistent_start(r, &p, tag);
+        persistent_finish(r, &p);
+    }
+    persistent_end(r, &p);
+}
+
+/* Where the model sees no gain in armed programs, starts write their packets. With the built-in profile pcpy gains from four queues
+ * on if own blocks have a fifth one, as all-gathers are counted. All ranks do the same. Loop variable: out of place, one rank in
+ * place, all. */
+START_TEST(armed_as_the_model_says)
+{
+    for (int n = 4; n <= 6; n++) {
+        job_t job = call_job(n, started_in_some_places, NULL);
+        bool armed = n >= 5;
+
+        job.arg = &_i;
+        job.params.gpu_profile = NULL;
+        job.params.armed_seconds = 100;
+        snprintf(job.params.gpu_variant, sizeof(job.params.gpu_variant), "pcpy");
+        call_run_job(&job);
+        ck_assert_uint_eq(engine_armed(), armed ? (unsigned)n * (STARTS + 1) : 0);
+        ck_assert_uint_eq(engine_calls(ENGINE_START), armed ? 0 : (unsigned)n * STARTS);
+        ck_assert_int_eq(reasons_count(DMA_REASON_arm_slower) > 0, !armed);
+        ck_assert_int_eq(reports_count("failed"), 0);
+    }
+}
+END_TEST
+
 /* The first start is armed when the call is made, the others while the one before is under way: not when it ends. */
 static void counted(rank_t *r)
 {
@@ -471,6 +509,7 @@ static void ask_for_partitions(int asked, const engine_options_t *options, const
     job_t job = call_job(3, asked_for_partitions, options);
 
     job.arg = &asked;
+    job.params.gpu_profile = NULL; /* the model sees no gain, but they have no other way */
     atomic_store(&with_partitions, 0);
     if (refused) {
         engine_refuse(ENGINE_ARM, 1, 1000000);
@@ -506,6 +545,7 @@ int main(void)
 
     unit_loop(s, starts, 0, 3, 30);
     unit_test(s, engines_that_do_not_arm, 30);
+    unit_loop(s, armed_as_the_model_says, 0, 3, 30);
     unit_test(s, armed_for_the_next_start, 10);
     unit_loop(s, several_in_any_order, 0, 3, 30);
     unit_test(s, beside_other_calls, 20);

@@ -328,6 +328,22 @@ static bool may(const dma_plan_req_t *req, const char *name)
     return !strcmp(name, "b2b") && (gathers || !req->in_place);
 }
 
+/* Programs are armed exactly where that takes less time than to write the packets at the start. */
+static void check_prelaunch(const dma_profile_t *host, dma_plan_req_t req, int v, const dma_choice_t *choice)
+{
+    dma_choice_t written;
+    dma_reason_t reason;
+
+    req.prelaunch = false;
+    ck_assert_int_eq(dma_plan_choose(host, &req, v, &written, &reason), DMA_OK);
+    ck_assert(!written.prelaunch);
+    if (choice->prelaunch) {
+        ck_assert_uint_lt(choice->cost_ps, written.cost_ps);
+    } else {
+        ck_assert_uint_eq(choice->cost_ps, written.cost_ps);
+    }
+}
+
 START_TEST(the_cheapest_that_may)
 {
     dma_profile_t host = dma_profile_default();
@@ -342,6 +358,7 @@ START_TEST(the_cheapest_that_may)
         req.nranks = req.nranks < 2 ? 2 : req.nranks;
         ck_assert_int_eq(dma_plan_choose(&host, &req, -1, &best, &reason), DMA_OK);
         ck_assert(may(&req, dma_variants[best.variant]->name));
+        ck_assert(req.prelaunch || !best.prelaunch);
         for (int v = 0; dma_variants[v]; v++) {
             const char *name = dma_variants[v]->name;
 
@@ -349,6 +366,7 @@ START_TEST(the_cheapest_that_may)
                 ck_assert_int_eq(dma_plan_choose(&host, &req, v, &one, &reason), DMA_OK);
                 ck_assert_uint_eq(one.variant, (unsigned)v);
                 ck_assert_uint_le(best.cost_ps, one.cost_ps);
+                check_prelaunch(&host, req, v, &one);
             }
         }
         for (int q = 1; may(&req, "b2b") && q < req.nranks && q <= (int)req.max_queues; q++) {
@@ -393,6 +411,51 @@ START_TEST(golden)
     ck_assert_str_eq(chosen(DMA_ALLTOALL, 1 * KIB, true, false), "swap");
     ck_assert_str_eq(chosen(DMA_ALLTOALL, 1 * KIB, false, false), "b2b");
     ck_assert_str_eq(chosen(DMA_ALLTOALL, 4 * MIB, false, false), "pcpy");
+}
+END_TEST
+
+static bool is_armed(const dma_gpu_profile_t *p, const char *variant, int nranks, bool in_place, uint64_t bytes)
+{
+    bool swaps = !strcmp(variant, "swap") || !strcmp(variant, "halves");
+    dma_profile_t host = dma_profile_default();
+    dma_plan_req_t req = {.coll = swaps ? DMA_ALLTOALL : DMA_ALLGATHER,
+                          .nranks = nranks,
+                          .in_place = in_place || swaps,
+                          .bytes = bytes,
+                          .gpu = p,
+                          .prelaunch = true,
+                          .bcst = true,
+                          .max_queues = 32,
+                          .queues = !strcmp(variant, "b2b")};
+    dma_choice_t choice;
+    dma_reason_t reason;
+
+    ck_assert_int_eq(dma_plan_choose(&host, &req, dma_variant_find(variant), &choice, &reason), DMA_OK);
+    ck_assert_str_eq(dma_variants[choice.variant]->name, variant);
+    return choice.prelaunch;
+}
+
+/* With the built-in profile from five queues in place, and four if the own block has one more, whatever the size. If waiting takes
+ * no time, always: coll_dma_accept and tests arm programs so. */
+START_TEST(armed_from_some_queues_on)
+{
+    static const struct {
+        const char *variant;
+        int in_place, out; /* the fewest ranks */
+    } least[] = {{"pcpy", 6, 5}, {"bcst", 12, 8}, {"swap", 12, 12}, {"halves", 6, 6}, {"b2b", 99, 99}};
+    dma_gpu_profile_t p = dma_gpu_profile_default(), free_of_charge = p;
+
+    free_of_charge.trigger_ps = free_of_charge.armed_ps = 0;
+    for (size_t i = 0; i < sizeof(least) / sizeof(least[0]); i++) {
+        for (int n = 2; n <= 16; n++) {
+            for (uint64_t bytes = 64; bytes <= 64 * MIB; bytes *= 16) {
+                ck_assert_int_eq(is_armed(&p, least[i].variant, n, true, bytes), n >= least[i].in_place);
+                ck_assert_int_eq(is_armed(&p, least[i].variant, n, false, bytes), n >= least[i].out);
+                ck_assert(is_armed(&free_of_charge, least[i].variant, n, true, bytes));
+                ck_assert(is_armed(&free_of_charge, least[i].variant, n, false, bytes));
+            }
+        }
+    }
 }
 END_TEST
 
@@ -475,6 +538,7 @@ int main(void)
     unit_test(suite, exchanges_by_copies, 10);
     unit_test(suite, the_cheapest_that_may, 20);
     unit_test(suite, golden, 10);
+    unit_test(suite, armed_from_some_queues_on, 10);
     unit_test(suite, profile_round_trip, 10);
     unit_test(suite, profile_errors, 10);
     unit_test(suite, at_most_fourteen_constants, 10);

@@ -347,6 +347,7 @@ START_TEST(device_memory)
     ck_assert(row(call, "bcst")->fits && !row(call, "swap")->fits);
     ck_assert(row(start, "pcpy")->cost_ps < row(call, "pcpy")->cost_ps);
     ck_assert(row(off, "pcpy")->cost_ps == row(call, "pcpy")->cost_ps);
+    ck_assert(row(start, "pcpy")->armed && !row(call, "pcpy")->armed && !row(off, "pcpy")->armed);
     free(call);
     free(start);
     free(off);

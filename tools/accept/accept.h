@@ -185,6 +185,8 @@ typedef struct accept_job {
 
 /* A path for mkstemp or mkdtemp in the folder for temporary files. */
 void accept_temporary(const char *name, char path[ACCEPT_PATH]);
+/* Makes an empty file there. */
+bool accept_temporary_file(const char *name, char path[ACCEPT_PATH]);
 
 void accept_job_add(accept_job_t *job, const char *arg);
 /* mpirun has as many slots as there are cores, or as a batch system has given, and there may be more GPUs. Whether the command, words
@@ -206,5 +208,7 @@ bool accept_save_begin(accept_t *a);
 bool accept_save(accept_t *a);
 /* Writes what has been proven so far into another file, for jobs of this program. */
 bool accept_save_for_jobs(accept_t *a, const char *path);
+/* Makes a profile of GPUs with which jobs arm programs wherever they can, also where the model sees no gain. */
+bool accept_save_profile(char path[ACCEPT_PATH]);
 
 #endif

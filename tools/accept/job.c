@@ -60,6 +60,15 @@ void accept_temporary(const char *name, char path[ACCEPT_PATH])
     }
 }
 
+bool accept_temporary_file(const char *name, char path[ACCEPT_PATH])
+{
+    int fd;
+
+    accept_temporary(name, path);
+    fd = mkstemp(path);
+    return fd >= 0 && !close(fd);
+}
+
 bool accept_job_start(accept_job_t *job)
 {
     int ends[2];

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "plan/gpu/profile.h"
 #include "tools/accept/accept.h"
 
 #define PATH 4096
@@ -176,6 +177,20 @@ bool accept_save_for_jobs(accept_t *a, const char *path)
     saved = replace(a, &none, path);
     a->doubted = doubted;
     return saved;
+}
+
+bool accept_save_profile(char path[ACCEPT_PATH])
+{
+    dma_gpu_profile_t p = dma_gpu_profile_default();
+    FILE *file = accept_temporary_file("profile", path) ? fopen(path, "w") : NULL;
+
+    p.trigger_ps = p.armed_ps = 0; /* waiting takes no time */
+#define LINE(name, value, help) fprintf(file, "%s %llu\n", #name, (unsigned long long)p.name);
+    if (file) {
+        DMA_GPU_PROFILE_FIELDS(LINE)
+    }
+#undef LINE
+    return file && !fclose(file);
 }
 
 bool accept_save_begin(accept_t *a)

@@ -36,8 +36,8 @@ typedef struct stage {
     const char *provider;
     unsigned ngpus, ranks;
     char ranks_text[16], gpus_text[ACCEPT_GPUS * 3 + 32], worker[4096];
-    char mpirun[4096];        /* its words, each ended by a 0 */
-    char record[ACCEPT_PATH]; /* of the jobs */
+    char mpirun[4096];                              /* its words, each ended by a 0 */
+    char record[ACCEPT_PATH], profile[ACCEPT_PATH]; /* of the jobs */
     accept_job_t jobs[MOST_JOBS];
 } stage_t;
 
@@ -81,6 +81,7 @@ static void make_job(stage_t *s, const request_t *r, accept_job_t *job)
     add_parameter(job, "coll_dma_sysfs", options->sysfs);
     add_parameter(job, "coll_dma_record", s->record);
     add_parameter(job, "coll_dma_queues", s->provider);
+    add_parameter(job, "coll_dma_gpu_profile", s->profile);
     add_parameter(job, "coll_dma_prelaunch", r->prelaunch ? r->prelaunch : "0");
     if (r->armed_seconds) {
         add_parameter(job, "coll_dma_armed_seconds", r->armed_seconds);
@@ -284,13 +285,10 @@ static void check_neighbour(stage_t *s)
     accept_job_t *holder = &s->jobs[MOST_JOBS - 1];
     char file[ACCEPT_PATH];
     double before, begin = dma_now();
-    int fd;
 
-    accept_temporary("hold", file);
-    if (!run(s, &alone) || (before = time_of(&s->jobs[0])) == 0 || (fd = mkstemp(file)) < 0) {
+    if (!run(s, &alone) || (before = time_of(&s->jobs[0])) == 0 || !accept_temporary_file("hold", file)) {
         return;
     }
-    close(fd);
     holds.mode[0] = "hold";
     holds.mode[1] = file;
     make_job(s, &holds, holder);
@@ -561,10 +559,8 @@ static void try_provider(stage_t *s)
 void accept_stage2(accept_t *a)
 {
     static stage_t s;
-    int fd;
 
     s.a = a;
-    accept_temporary("record", s.record);
     if (!split_mpirun(&s) || !find_worker(s.worker, sizeof(s.worker))) {
         accept_say(a, "collectives: not tried: %s\n",
                    s.mpirun[0] ? "coll_dma_accept_worker is not installed" : "no mpirun");
@@ -575,12 +571,11 @@ void accept_stage2(accept_t *a)
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     }
-    fd = mkstemp(s.record);
-    if (fd < 0 || !accept_save_for_jobs(a, s.record)) {
+    if (!accept_temporary_file("record", s.record) || !accept_save_for_jobs(a, s.record) ||
+        !accept_save_profile(s.profile)) {
         a->failed++;
         return;
     }
-    close(fd);
     for (size_t i = 0; i < a->nsubjects && !a->stopped; i++) {
         if (a->subjects[i].usable && accept_is_first(a, i)) {
             s.provider = a->subjects[i].provider;
@@ -588,4 +583,5 @@ void accept_stage2(accept_t *a)
         }
     }
     unlink(s.record);
+    unlink(s.profile);
 }

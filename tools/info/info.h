@@ -173,6 +173,7 @@ typedef struct info_variant {
     bool fits;
     uint64_t cost_ps;
     uint32_t queues;
+    bool armed;          /* its programs wait in the queues before the start */
     dma_reason_t reason; /* it does not fit */
 } info_variant_t;
 

@@ -151,6 +151,7 @@ static void choose(const dma_profile_t *profile, const dma_plan_req_t *req, int 
         row->fits = dma_plan_choose(profile, req, v, &c, &row->reason) == DMA_OK && !row->reason;
         row->cost_ps = row->fits ? c.cost_ps : 0;
         row->queues = row->fits ? c.queues : 0;
+        row->armed = row->fits && c.prelaunch;
         if (done && choice.variant == (uint32_t)v) {
             p->chosen = p->n;
         }

@@ -294,7 +294,8 @@ static void report_variant(out_t *o, const info_prediction_t *p, int i)
     char queues[32] = "", why[INFO_LINE];
 
     if (v->queues) {
-        snprintf(queues, sizeof(queues), ", %u queue%s", v->queues, v->queues == 1 ? "" : "s");
+        snprintf(queues, sizeof(queues), ", %u queue%s%s", v->queues, v->queues == 1 ? "" : "s",
+                 v->armed ? ", armed" : "");
     }
     if (!v->fits) {
         snprintf(why, sizeof(why), "cannot: %s", dma_reason_text(v->reason));
@@ -316,6 +317,7 @@ static void report_variant(out_t *o, const info_prediction_t *p, int i)
         out_text(o, "microseconds", NULL);
     }
     out_number(o, "queues", v->queues);
+    out_bool(o, "armed", v->armed);
     out_text(o, "reason", v->fits ? NULL : dma_reasons[v->reason].name);
     out_text(o, "why", why);
     out_close(o);

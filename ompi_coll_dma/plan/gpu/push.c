@@ -189,14 +189,14 @@ static uint64_t pcpy_cost(const dma_profile_t *profile, const dma_plan_req_t *re
 {
     (void)profile;
     choice->queues = (uint32_t)dma_gpu_packets(DMA_GPU_COPY, req->nranks);
-    return dma_build_gpu_cost(req, DMA_GPU_COPY, choice->queues);
+    return dma_build_gpu_cost(req, DMA_GPU_COPY, choice);
 }
 
 static uint64_t bcst_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     (void)profile;
     choice->queues = (uint32_t)req->nranks / 2;
-    return dma_build_gpu_cost(req, DMA_GPU_BCST, choice->queues);
+    return dma_build_gpu_cost(req, DMA_GPU_BCST, choice);
 }
 
 /* Chooses the number of queues with the lowest cost, unless the user has set it. */
@@ -207,11 +207,14 @@ static uint64_t b2b_cost(const dma_profile_t *profile, const dma_plan_req_t *req
 
     (void)profile;
     for (uint32_t queues = req->queues ? req->queues : 1; queues <= (req->queues ? req->queues : most); queues++) {
-        uint64_t t = dma_build_gpu_cost(req, DMA_GPU_COPY, queues);
+        dma_choice_t one = *choice;
+        uint64_t t;
 
+        one.queues = queues;
+        t = dma_build_gpu_cost(req, DMA_GPU_COPY, &one);
         if (t < best) {
             best = t;
-            choice->queues = queues;
+            *choice = one;
         }
     }
     return best;

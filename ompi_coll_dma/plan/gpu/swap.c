@@ -127,14 +127,14 @@ static uint64_t swap_cost(const dma_profile_t *profile, const dma_plan_req_t *re
 {
     (void)profile;
     choice->queues = (uint32_t)req->nranks / 2;
-    return dma_build_gpu_cost(req, DMA_GPU_SWAP, choice->queues);
+    return dma_build_gpu_cost(req, DMA_GPU_SWAP, choice);
 }
 
 static uint64_t halves_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)
 {
     (void)profile;
     choice->queues = (uint32_t)req->nranks - 1;
-    return dma_build_gpu_cost(req, DMA_GPU_HALVES, choice->queues);
+    return dma_build_gpu_cost(req, DMA_GPU_HALVES, choice);
 }
 
 const dma_variant_t dma_variant_swap = {
