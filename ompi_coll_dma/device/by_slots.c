@@ -22,7 +22,7 @@
  *     piece k is read                     when all have voted for k
  *     slot of piece k is filled again     with piece k + DMA_SLOTS, when all have voted for k + LAG
  *
- * A rank can always cast its next vote if all ranks have cast the present one, because LAG < DMA_SLOTS: it may fill a slot
+ * A rank can always cast its next vote if all ranks have cast the present one, because DMA_PIPE_LAG < DMA_SLOTS: it may fill a slot
  * and read a piece without another rank's next vote. In between the engines have DMA_SLOTS - LAG pieces to fill and up to LAG
  * to read, so they work on while the ranks vote.
  *
@@ -36,8 +36,6 @@
 
 #include "device/device.h"
 #include "device/slot_copies.h"
-
-#define LAG 2
 
 #define PIECE_UNIT  UINT64_C(256)         /* bytes; pieces are multiples of it */
 #define PIECE_LEAST UINT64_C(4096)        /* bytes: smaller ones take longer to start than to copy */
@@ -169,7 +167,6 @@ dma_status_t dma_device_begin_slots(dma_comm_t *comm, dma_task_t *task, dma_reas
     d->slots_why = d->slots_why ? d->slots_why : why;
     dma_device_set_runner(task, &by_slots);
     dma_device_vote(comm, DEVICE_BALLOT_SLOTS, get_slots(comm, task));
-    p->first = dc->agreements[DEVICE_BALLOT_SLOTS];
     return DMA_OK;
 }
 
@@ -215,89 +212,14 @@ static void leave_scope(const struct dma_device_call *d, dma_gpu_scope_t *scope)
     }
 }
 
-static bool voted(const dma_comm_t *comm, uint64_t piece)
+/* All peers have read what was in the slot before. */
+static bool may_fill(const dma_comm_t *comm, uint64_t piece)
 {
-    const dma_device_by_slots_t *p = &comm->device->by_slots;
-    bool all;
-
-    return piece < p->votes &&
-           dma_device_votes_reached(comm, DEVICE_BALLOT_SLOTS, p->first + 2 + (uint32_t)piece, &all);
+    return piece < DMA_SLOTS || dma_pipe_voted(comm, &comm->device->by_slots.pipe, piece - DMA_SLOTS + DMA_PIPE_LAG);
 }
 
-static dma_gpu_event_t *event_of(const dma_lease_t *s, int stream, uint64_t piece)
-{
-    return s->event[stream * DMA_SLOTS + (int)(piece % DMA_SLOTS)];
-}
-
-/* The copies of a piece on a stream have been started. Copies by the processor have ended, too. */
-static dma_status_t mark(const dma_lease_t *s, int stream, uint64_t piece)
-{
-    return s->rt ? s->rt->event_record(event_of(s, stream, piece), s->stream[stream]) : DMA_OK;
-}
-
-/* Counts the pieces whose copies on a stream have ended; `most` have been started. */
-static dma_status_t count_ended(const dma_lease_t *s, int stream, uint64_t *ended, uint64_t most)
-{
-    dma_status_t status = DMA_OK;
-
-    if (!s->rt) {
-        *ended = most;
-    }
-    while (*ended < most && (status = s->rt->event_query(event_of(s, stream, *ended))) == DMA_OK) {
-        ++*ended;
-    }
-    return status == DMA_AGAIN ? DMA_OK : status;
-}
-
-/* Fills slots that all peers have read. */
-static dma_status_t advance_fills(dma_comm_t *comm, const dma_task_t *task)
-{
-    dma_device_by_slots_t *p = &comm->device->by_slots;
-    const dma_lease_t *s = p->memory;
-    dma_status_t status = DMA_OK;
-
-    while (status == DMA_OK && p->started < p->count &&
-           (p->started < DMA_SLOTS || voted(comm, p->started - DMA_SLOTS + LAG))) {
-        status = dma_slots_fill(comm, task, p->started);
-        if (status == DMA_OK) {
-            status = mark(s, DMA_SLOTS_OUT, p->started);
-        }
-        p->started++;
-    }
-    return status == DMA_OK ? count_ended(s, DMA_SLOTS_OUT, &p->ended, p->started) : status;
-}
-
-/* Reads the pieces that are in the slots of all peers. */
-static dma_status_t advance_reads(const dma_comm_t *comm, const dma_task_t *task)
-{
-    dma_device_by_slots_t *p = &comm->device->by_slots;
-    const dma_lease_t *s = p->memory;
-    dma_status_t status = DMA_OK;
-
-    while (status == DMA_OK && p->taken < p->count && voted(comm, p->taken)) {
-        status = dma_slots_take(comm, task, p->taken);
-        if (status == DMA_OK) {
-            status = mark(s, DMA_SLOTS_IN, p->taken);
-        }
-        p->taken++;
-    }
-    return status == DMA_OK ? count_ended(s, DMA_SLOTS_IN, &p->read, p->taken) : status;
-}
-
-/* Casts the next vote, if this rank can. */
-static bool cast_vote(dma_comm_t *comm)
-{
-    dma_device_by_slots_t *p = &comm->device->by_slots;
-    uint64_t piece = p->votes, filled = piece < p->count ? piece + 1 : p->count;
-    uint64_t read = piece + 1 > LAG ? piece + 1 - LAG : 0;
-
-    if (piece == p->count + LAG || p->ended < filled || p->read < read) {
-        return false;
-    }
-    p->votes++;
-    dma_device_vote(comm, DEVICE_BALLOT_SLOTS, true);
-    return true;
-}
+static const dma_pipe_ops_t pipe_ops = {
+    .depth = DMA_SLOTS, .tail = DMA_PIPE_LAG, .may_fill = may_fill, .fill = dma_slots_fill, .drain = dma_slots_take};
 
 static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
 {
@@ -309,36 +231,23 @@ static dma_status_t begin(dma_comm_t *comm, dma_task_t *task)
 
     most = most < PIECE_SHORT ? PIECE_SHORT : most;
     p->bytes = most < p->bytes ? most : p->bytes;
-    p->count = (p->largest + p->bytes - 1) / p->bytes;
+    p->pipe = (dma_pipe_t){.ops = &pipe_ops,
+                           .ballot = DEVICE_BALLOT_SLOTS,
+                           .count = (p->largest + p->bytes - 1) / p->bytes,
+                           .lease = p->memory,
+                           .fills = true,
+                           .drains = true,
+                           .drain_stream = DMA_SLOTS_IN};
     p->step = SLOTS_RUN;
     comm->counts.at[DMA_COUNT_calls_staged] += !d->joins;
     comm->counts.at[DMA_COUNT_bytes_cores] += d->joins ? dma_blocks_all(&task->run.recv, comm->nranks) : 0;
     dma_comm_count(comm, DMA_COUNT_calls_slots);
     dma_comm_note_reason(comm, d->slots_why);
-    if ((status = enter_scope(d, &scope)) == DMA_OK) {
-        status = advance_fills(comm, task); /* first, because peers wait for them */
-        status = status == DMA_OK ? dma_slots_copy_own(comm, task) : status;
+    if ((status = dma_pipe_begin(comm, task, &p->pipe)) == DMA_OK && (status = enter_scope(d, &scope)) == DMA_OK) {
+        status = dma_slots_copy_own(comm, task);
         leave_scope(d, &scope);
     }
     return status;
-}
-
-static dma_status_t run(dma_comm_t *comm, const dma_task_t *task)
-{
-    const struct dma_device_call *d = task->device;
-    dma_device_by_slots_t *p = &comm->device->by_slots;
-    dma_gpu_scope_t scope;
-    dma_status_t status = enter_scope(d, &scope);
-
-    if (status != DMA_OK) {
-        return status;
-    }
-    do {
-        status = advance_fills(comm, task);
-        status = status == DMA_OK ? advance_reads(comm, task) : status;
-    } while (status == DMA_OK && cast_vote(comm));
-    leave_scope(d, &scope);
-    return status != DMA_OK ? status : voted(comm, p->count + LAG - 1) ? DMA_OK : DMA_AGAIN;
 }
 
 static dma_status_t give_up(dma_comm_t *comm, dma_task_t *task)
@@ -378,7 +287,7 @@ static dma_status_t advance_slots(dma_comm_t *comm, dma_task_t *task)
     if (task->device->runner != &by_slots || (status != DMA_OK && p->step != SLOTS_RUN)) {
         return status;
     }
-    if (status == DMA_OK && (status = run(comm, task)) == DMA_OK) {
+    if (status == DMA_OK && (status = dma_pipe_advance(comm, task, &p->pipe)) == DMA_OK) {
         dma_device_end_slots(comm);
     }
     return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status; /* other ranks depend on it by now */
@@ -408,10 +317,8 @@ static const char *slots_name(const dma_task_t *task)
 
 static uint64_t slots_position(const dma_comm_t *comm, const dma_task_t *task)
 {
-    const dma_device_by_slots_t *p = &comm->device->by_slots;
-
     (void)task;
-    return p->started + p->ended + p->taken + p->read + p->votes;
+    return dma_pipe_position(&comm->device->by_slots.pipe);
 }
 
 static const dma_device_runner_t by_slots = {

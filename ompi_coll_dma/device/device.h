@@ -12,6 +12,7 @@
  *     run.c           runs the GPU plan on engines, or the host plan
  *     pieces.c        runs the GPU plan piece by piece, for calls that are larger than the memory of ours
  *     by_slots.c      moves the data through pinned memory that the ranks share, where engines cannot
+ *     pipeline.c      the order of copies, votes and runs of both
  *
  *     scratch.c       device memory of ours (lease.h) in place of blocks that engines cannot use where they are
  *     stage.c         host memory in place of device memory, for the host plan
@@ -81,6 +82,7 @@
 #include "device/decide.h"
 #include "device/gather.h"
 #include "device/pins.h"
+#include "device/pipeline.h"
 #include "device/slots.h"
 #include "dma/parts.h"
 #include "engine/gpu.h"
@@ -236,10 +238,8 @@ _Static_assert(sizeof(dma_device_call_key_t) == 8 * sizeof(uint64_t), "memcmp mu
 
 /* A call that goes in pieces: pieces.c. */
 typedef struct dma_device_pieces {
+    dma_pipe_t pipe;
     uint64_t bytes;          /* of a piece of a block, equal on all ranks */
-    uint64_t count;          /* pieces of the call */
-    uint64_t at;             /* number of the present one */
-    int step;                /* what it waits for */
     dma_blocks_t send, recv; /* of the whole call, where the user has them */
     /* by rank */
     dma_target_t *targets; /* of the whole call */
@@ -262,13 +262,9 @@ typedef enum dma_device_ballot {
 typedef struct dma_device_by_slots {
     dma_lease_t *memory;     /* NULL: the present call does not go by slots */
     int step;                /* what it waits for */
-    uint32_t first;          /* number of the first agreement; the second and those about pieces follow */
+    dma_pipe_t pipe;         /* fills the own slots, and drains those of peers */
     uint64_t largest;        /* bytes of the largest block of all */
     uint64_t bytes;          /* of a piece of a block, equal on all ranks */
-    uint64_t count;          /* pieces of the call */
-    uint64_t votes;          /* about pieces, by this rank */
-    uint64_t started, ended; /* copies into the own slots, in pieces */
-    uint64_t taken, read;    /* copies out of the slots of peers have started, have ended; in pieces */
     bool gathers;            /* the processor packs what is sent: gather.c */
     dma_gather_t gather;     /* then; else unused */
     dma_lease_t *room;       /* device memory for packed pieces, or NULL */
@@ -546,6 +542,8 @@ dma_status_t dma_device_use_scratch(dma_comm_t *comm, dma_task_t *task);
 void dma_device_put_scratch(dma_proc_t *proc, struct dma_device_call *d, bool failed);
 
 /* ---- pieces.c ---- */
+
+#define DMA_PIECE_HALVES 2 /* of scratch memory in pieces: engines use one while the other is copied */
 
 #define DMA_LEAST_PIECE UINT64_C(4096) /* bytes: smaller ones are slower than the way through the host */
 

@@ -25,6 +25,8 @@ core_sources += \
 	ompi_coll_dma/device/pieces.c \
 	ompi_coll_dma/device/pins.c \
 	ompi_coll_dma/device/pins.h \
+	ompi_coll_dma/device/pipeline.c \
+	ompi_coll_dma/device/pipeline.h \
 	ompi_coll_dma/device/proc.c \
 	ompi_coll_dma/device/resolve.c \
 	ompi_coll_dma/device/route.c \

@@ -18,23 +18,12 @@
  *     engine              | piece 0 |         | piece 1       |       | piece 2       |
  *     scratch     | in 0  |         | in 1    | out 0 | in 2  |       | out 1 ...
  *
- * A vote of a rank for piece k (call.c, the agreed line) says that what it sends of the piece is in place, and that the half
- * for what it receives is free: piece k - 2 has been copied out of it. When all ranks have voted, engines may write piece k.
- * The events of the scratch memory are recorded behind both copies. A vote is never overwritten before all ranks have seen it,
- * except by a later one, which says more.
+ * The pipeline (pipeline.h) says when copies, votes and runs of engines come. Before engines write piece k, all ranks have voted for
+ * it: what they send of it is in place, and the half for what they receive is free, because piece k - 2 has been copied out of it.
  */
 #include <string.h>
 
 #include "device/device.h"
-
-/* What a call in pieces waits for. */
-enum {
-    PIECE_COPIES, /* that this rank can vote for the present piece */
-    PIECE_VOTES,  /* for the votes of all ranks */
-    PIECE_SUBMIT, /* that the engine accepts its programs */
-    PIECE_RUN,    /* for the engines of all ranks that write to this one */
-    PIECE_LAST,   /* for the last copies out of the scratch memory */
-};
 
 static const dma_device_runner_t by_pieces;
 
@@ -128,7 +117,7 @@ static dma_status_t copy_side(const dma_comm_t *comm, const dma_task_t *task, bo
 }
 
 /* What this rank sends of a piece. In place that is on the receive side. */
-static dma_status_t copy_in(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
+static dma_status_t copy_in(dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
 {
     const struct dma_device_call *d = task->device;
     int n = comm->nranks;
@@ -145,7 +134,7 @@ static dma_status_t copy_in(const dma_comm_t *comm, const dma_task_t *task, uint
     return DMA_OK;
 }
 
-static dma_status_t copy_out(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
+static dma_status_t copy_out(dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
 {
     bool own_kept = task->in_place && dma_coll_gathers(task->coll);
 
@@ -154,56 +143,10 @@ static dma_status_t copy_out(const dma_comm_t *comm, const dma_task_t *task, uin
                                     : DMA_OK;
 }
 
-/* Starts copies in the runtime's scope: piece `out` out of the scratch memory, piece `in` into it (-1: none), and records the
- * event behind them if `record`. Without scratch memory in pieces there is nothing to do. */
-static dma_status_t start_copies(const dma_comm_t *comm, const dma_task_t *task, int64_t out, int64_t in, bool record)
-{
-    const struct dma_device_call *d = task->device;
-    dma_gpu_scope_t scope;
-    dma_status_t status;
-
-    if (!d->piece) {
-        return DMA_OK;
-    }
-    if ((status = d->rt->enter(d->device, &scope)) != DMA_OK) {
-        return status;
-    }
-    if (out >= 0) {
-        status = copy_out(comm, task, (uint64_t)out);
-    }
-    if (status == DMA_OK && in >= 0) {
-        status = copy_in(comm, task, (uint64_t)in);
-    }
-    for (int i = 0; i <= out_stream(task) && status == DMA_OK && record; i++) {
-        status = d->rt->event_record(d->memory->event[i], d->memory->stream[i]);
-    }
-    d->rt->leave(&scope);
-    return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status; /* other ranks depend on it by now */
-}
-
-/* DMA_AGAIN: copies in front of the event are under way. */
-static dma_status_t test_copies(const dma_task_t *task)
-{
-    const struct dma_device_call *d = task->device;
-    dma_gpu_scope_t scope;
-    dma_status_t status;
-
-    if (!d->piece) {
-        return DMA_OK;
-    }
-    if ((status = d->rt->enter(d->device, &scope)) == DMA_OK) {
-        for (int i = 0; i <= out_stream(task) && status == DMA_OK; i++) {
-            status = d->rt->event_query(d->memory->event[i]);
-        }
-        d->rt->leave(&scope);
-    }
-    return status == DMA_UNSUPPORTED ? DMA_ERR_ENGINE : status;
-}
-
 /* ---- the run of a piece ---- */
 
 /* Where the ranks receive the present piece. */
-static void set_targets(const dma_comm_t *comm)
+static void set_targets(const dma_comm_t *comm, uint64_t piece)
 {
     const struct dma_device_comm *dc = comm->device;
     const dma_device_pieces_t *p = &dc->pieces;
@@ -214,25 +157,25 @@ static void set_targets(const dma_comm_t *comm)
 
         *to = p->targets[r];
         if (p->halves[r]) {
-            to->addr += p->at % 2 * n * p->bytes;
+            to->addr += piece % 2 * n * p->bytes;
             to->bytes = p->bytes;
             to->displs = NULL;
         } else if (to->shape) {
-            to->skip = p->at * p->bytes;
+            to->skip = piece * p->bytes;
         } else {
-            to->addr += p->at * p->bytes;
+            to->addr += piece * p->bytes;
         }
     }
 }
 
 /* The blocks of this rank in the present piece. */
-static void set_sides(const dma_comm_t *comm, dma_task_t *task)
+static void set_sides(const dma_comm_t *comm, dma_task_t *task, uint64_t at)
 {
     const struct dma_device_call *d = task->device;
     const dma_device_pieces_t *p = &comm->device->pieces;
     const dma_shape_t *shape = dma_device_sent_shape(d, task->in_place);
     int n = comm->nranks, sends = dma_blocks_sent(task->coll, n).end;
-    uint64_t *counts = p->counts, at = p->at;
+    uint64_t *counts = p->counts;
     dma_run_t *run = &task->run;
     bool scratch = d->piece && (d->piece_send || (task->in_place && d->piece_recv));
 
@@ -254,24 +197,17 @@ static void set_sides(const dma_comm_t *comm, dma_task_t *task)
     }
 }
 
-static dma_status_t begin_run(dma_comm_t *comm, dma_task_t *task)
+static dma_status_t begin_run(dma_comm_t *comm, dma_task_t *task, uint64_t piece)
 {
-    set_targets(comm);
-    set_sides(comm, task);
+    set_targets(comm, piece);
+    set_sides(comm, task, piece);
     task->run.epoch = ++comm->device->epoch;
     return comm->engine->start(&task->run);
 }
 
-/* The engine has the present piece: what this rank sends of the next one is copied meanwhile. */
 static dma_status_t submit(dma_comm_t *comm, dma_task_t *task)
 {
-    const dma_device_pieces_t *p = &comm->device->pieces;
-    dma_status_t status = dma_device_submit(comm, task, false, dma_trace_begin(comm->trace));
-
-    if (status != DMA_OK) {
-        return status;
-    }
-    return p->at + 1 < p->count ? start_copies(comm, task, -1, (int64_t)p->at + 1, true) : DMA_OK;
+    return dma_device_submit(comm, task, false, dma_trace_begin(comm->trace));
 }
 
 static dma_status_t run(dma_comm_t *comm, dma_task_t *task)
@@ -281,22 +217,26 @@ static dma_status_t run(dma_comm_t *comm, dma_task_t *task)
     return status == DMA_OK ? comm->engine->advance(&task->run) : status;
 }
 
-/* All ranks have received the present piece from this rank's point of view. */
-static dma_status_t end_run(dma_comm_t *comm, dma_task_t *task)
+/* What this rank sends of the next piece is copied while engines have the present one. They have ended the one before. */
+static bool may_fill(const dma_comm_t *comm, uint64_t piece)
 {
-    dma_device_pieces_t *p = &comm->device->pieces;
-    uint64_t at = p->at++;
-    bool last = p->at == p->count;
-
-    p->step = last ? PIECE_LAST : PIECE_COPIES;
-    return start_copies(comm, task, (int64_t)at, -1, last);
+    return piece <= comm->device->pieces.pipe.submitted;
 }
+
+static const dma_pipe_ops_t pipe_ops = {.depth = DMA_PIECE_HALVES,
+                                        .may_fill = may_fill,
+                                        .fill = copy_in,
+                                        .drain = copy_out,
+                                        .begin = begin_run,
+                                        .submit = submit,
+                                        .run = run};
 
 /* ---- the call ---- */
 
 dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task, uint64_t piece)
 {
     struct dma_device_comm *dc = comm->device;
+    const struct dma_device_call *d = task->device;
     dma_device_pieces_t *p = &dc->pieces;
     uint64_t most = dma_device_largest_block(comm, task);
     dma_status_t status = dma_device_bind(comm, task, most < piece ? most : piece);
@@ -305,9 +245,13 @@ dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task, uint64_
         return status;
     }
     p->bytes = piece;
-    p->count = most ? (most + piece - 1) / piece : 1;
-    p->at = 0;
-    p->step = PIECE_COPIES;
+    p->pipe = (dma_pipe_t){.ops = &pipe_ops,
+                           .ballot = DEVICE_BALLOT_ENGINE,
+                           .count = most ? (most + piece - 1) / piece : 1,
+                           .lease = d->piece ? d->memory : NULL,
+                           .fills = d->piece && (d->piece_send || (d->piece_recv && task->in_place)),
+                           .drains = d->piece && d->piece_recv,
+                           .drain_stream = out_stream(task)};
     p->send = task->run.send;
     p->recv = task->run.recv;
     memcpy(p->targets, dc->targets, (size_t)comm->nranks * sizeof(*p->targets));
@@ -315,56 +259,19 @@ dma_status_t dma_device_begin_pieces(dma_comm_t *comm, dma_task_t *task, uint64_
         p->halves[r] = dma_device_info(comm, r, task->run.seq)->flags & DMA_DEVICE_INFO_HALVES;
     }
     if (p->halves[comm->rank]) {
-        p->targets[comm->rank] = (dma_target_t){.addr = task->device->memory->addr};
+        p->targets[comm->rank] = (dma_target_t){.addr = d->memory->addr};
     }
     dc->last.served = false; /* the programs of a later call are different ones */
     dma_device_set_runner(task, &by_pieces);
     dma_comm_count(comm, DMA_COUNT_calls_pieces);
     dma_device_count_run(comm, task);
-    return start_copies(comm, task, -1, 0, true);
-}
-
-static dma_status_t advance(dma_comm_t *comm, dma_task_t *task)
-{
-    dma_device_pieces_t *p = &comm->device->pieces;
-    dma_status_t status;
-    bool all;
-
-    switch (p->step) {
-    case PIECE_COPIES:
-        if ((status = test_copies(task)) == DMA_OK) {
-            dma_device_vote(comm, DEVICE_BALLOT_ENGINE, true);
-            p->step = PIECE_VOTES;
-        }
-        return status;
-    case PIECE_VOTES:
-        if (!dma_device_votes_are_in(comm, DEVICE_BALLOT_ENGINE, &all)) {
-            return DMA_AGAIN;
-        }
-        p->step = PIECE_SUBMIT;
-        return begin_run(comm, task);
-    case PIECE_SUBMIT:
-        if ((status = submit(comm, task)) == DMA_OK) {
-            p->step = PIECE_RUN;
-        }
-        return status;
-    case PIECE_RUN:
-        return (status = run(comm, task)) == DMA_OK ? end_run(comm, task) : status;
-    default:
-        return test_copies(task);
-    }
+    return dma_pipe_begin(comm, task, &p->pipe);
 }
 
 static dma_status_t advance_pieces(dma_comm_t *comm, dma_task_t *task)
 {
-    dma_device_pieces_t *p = &comm->device->pieces;
-    dma_status_t status;
-    int step;
+    dma_status_t status = dma_pipe_advance(comm, task, &comm->device->pieces.pipe);
 
-    do {
-        step = p->step;
-        status = advance(comm, task);
-    } while (status == DMA_OK && step != PIECE_LAST);
     if (status == DMA_OK && task->device->piece) {
         dma_device_put_scratch(comm->proc, task->device, false);
     }
@@ -384,8 +291,9 @@ void dma_device_cancel_pieces(dma_task_t *task)
 
 static dma_wait_t pieces_wait_for(const dma_comm_t *comm, const dma_task_t *task)
 {
-    return comm->device->pieces.step == PIECE_VOTES ? dma_device_waits_for_votes(comm, DEVICE_BALLOT_ENGINE)
-                                                    : dma_host_waits_for_flag(comm, task);
+    return dma_pipe_waits_for_votes(comm, &comm->device->pieces.pipe)
+               ? dma_device_waits_for_votes(comm, DEVICE_BALLOT_ENGINE)
+               : dma_host_waits_for_flag(comm, task);
 }
 
 static const char *pieces_name(const dma_task_t *task)
@@ -396,9 +304,7 @@ static const char *pieces_name(const dma_task_t *task)
 
 static uint64_t pieces_position(const dma_comm_t *comm, const dma_task_t *task)
 {
-    const dma_device_pieces_t *p = &comm->device->pieces;
-
-    return p->at * 8 + (uint64_t)p->step + dma_host_position(comm, task);
+    return dma_pipe_position(&comm->device->pieces.pipe) + dma_host_position(comm, task);
 }
 
 static const dma_device_runner_t by_pieces = {

@@ -244,7 +244,7 @@ static dma_status_t take_scratch(const dma_comm_t *comm, struct dma_device_call 
                                                              .bytes = want,
                                                              .least = least,
                                                              .streams = 2,
-                                                             .events = 2},
+                                                             .events = 2 * DMA_PIECE_HALVES},
                                          &d->memory);
 
     if (status != DMA_OK) {

@@ -197,7 +197,7 @@ dma_status_t dma_slots_fill(dma_comm_t *comm, const dma_task_t *task, uint64_t p
     return status;
 }
 
-dma_status_t dma_slots_take(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
+dma_status_t dma_slots_take(dma_comm_t *comm, const dma_task_t *task, uint64_t piece)
 {
     const dma_device_by_slots_t *p = &comm->device->by_slots;
     dma_status_t status = DMA_OK;

@@ -22,7 +22,7 @@ void dma_slots_put_room(dma_comm_t *comm, bool copies_ended);
 /* In scope: start the copies of a piece into the own slot, and out of the slots of all peers; and of the own block, before the
  * first piece is taken. */
 dma_status_t dma_slots_fill(dma_comm_t *comm, const dma_task_t *task, uint64_t piece);
-dma_status_t dma_slots_take(const dma_comm_t *comm, const dma_task_t *task, uint64_t piece);
+dma_status_t dma_slots_take(dma_comm_t *comm, const dma_task_t *task, uint64_t piece);
 dma_status_t dma_slots_copy_own(const dma_comm_t *comm, const dma_task_t *task);
 
 #endif

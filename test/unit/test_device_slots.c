@@ -269,20 +269,20 @@ static void runs_ahead(rank_t *r)
     }
     threads_barrier(r);
     if (r->rank == 0) {
-        const dma_device_by_slots_t *p = &r->comms[0]->device->by_slots;
+        const dma_pipe_t *p = &r->comms[0]->device->by_slots.pipe;
         dma_task_t *task;
 
         call_fill(r, c, 2);
         must(r, task_post(r->comms[0], &c->call, NULL, NULL, &task) == DMA_OK, "post");
-        while (p->ended != DMA_SLOTS) {
+        while (p->filled != DMA_SLOTS) {
             threads_host.progress();
         }
         position = dma_device_position(r->comms[0], task);
         for (int i = 0; i < 1000; i++) {
             threads_host.progress();
         }
-        must(r, p->started == DMA_SLOTS && p->votes == 2 && p->taken == 0, "%lu pieces, %lu votes, %lu taken",
-             p->started, p->votes, p->taken);
+        must(r, p->filling == DMA_SLOTS && p->votes == 2 && p->draining == 0, "%lu pieces, %lu votes, %lu taken",
+             p->filling, p->votes, p->draining);
         must(r, dma_device_position(r->comms[0], task) == position, "it has moved");
         fake_gpu_hold(1, false);
         while (dma_task_test(task) == DMA_AGAIN) {
