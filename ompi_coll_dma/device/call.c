@@ -140,7 +140,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     if (comm->streaming) {
         return DMA_AGAIN;
     }
-    if (dma_gpu_is_lost(call->rt, call->device)) {
+    if (!call->joins && dma_gpu_is_lost(call->rt, call->device)) {
         dma_proc_report(comm->proc, DMA_REPORT_WARN, "reset",
                         "device %d has been reset: collectives in its memory fail", call->device);
         return DMA_ERR_ENGINE;
