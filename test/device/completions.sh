@@ -73,7 +73,12 @@ ok 'doorbells are lost' recovers 'drop doorbell' 4 drop-doorbell:1/4
 ok 'read pointers are lost' recovers 'drop read-pointer' 4 drop-read-pointer:1/2
 ok 'fences are late' recovers 'late fence' 4 late-fence:1/6
 ok 'all interrupts are lost' recovers 'drop trap' 4 drop-trap:1/1
-ok 'a fence is lost' fails_once drop-fence:40:2 'a completion has not come'
+# The fence is that of a call which is written at its start.
+written() (
+    unset OMPI_MCA_coll_dma_gpu_profile
+    "$@"
+)
+ok 'a fence is lost' written fails_once drop-fence:40:2 'a completion has not come'
 
 total=0
 for ((n = 0; (total < wanted || n < jobs) && failed == 0; n++)); do
