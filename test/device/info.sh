@@ -517,7 +517,7 @@ ok 'two hosts with different numbers of first calls' first_calls_differ
 ok 'help' says '^usage: coll_dma_info ' "$info" --help
 ok 'version' says '^coll_dma_info \(coll/dma\) [0-9]' "$info" --version
 ok 'no such option' fails 2 'unrecognized option' --gpus
-ok 'no such operation' fails 2 'predict: broadcast' --predict broadcast
+ok 'no such operation' fails 2 'predict takes .*, not: broadcast' --predict broadcast
 ok 'details without a prediction' fails 2 'need --predict' --bytes 64
 ok 'a wrong size' fails 2 'bytes: 0' --predict all-gather --bytes 0
 ok 'two layouts' fails 2 'exclude each other' --predict all-gather --nodes 2x2 --ranks 4
