@@ -21,9 +21,16 @@ static void print_table(void)
     dma_counter_t counter;
 
     printf("| variable | unit | meaning |\n|---|---|---|\n");
-    for (size_t i = 0; dma_counter_describe(i, &counter); i++) {
+    for (size_t i = 0; dma_counter_describe(i, &counter) && counter.which <= DMA_COUNT_REASON; i++) {
         printf("| `coll_dma_%s`%s | %s | %s |\n", counter.name, counter.of_comm ? " \\*" : "", kinds[counter.kind],
                counter.help);
+    }
+    printf("\n## Reasons\n\n| `coll_dma_reason_...` | reason | what is counted | what to do |\n|---|---|---|---|\n");
+    for (int i = DMA_REASON_NONE + 1; i < DMA_REASON_COUNT; i++) {
+        const dma_reason_row_t *row = &dma_reasons[i];
+
+        printf("| `%s`%s | %s | %s | %s |\n", row->name, row->of_comm ? " \\*" : "", row->text, row->effect,
+               row->action);
     }
 }
 

@@ -124,7 +124,7 @@ static void choice(const dma_plan_req_t *req, FILE *out)
     dma_profile_t host = dma_profile_default(); /* GPU plans do not use it */
     int pcpy = dma_variant_find("pcpy");
     dma_choice_t best, plain;
-    dma_reason_t reason;
+    const char *reason;
 
     if (dma_plan_choose(&host, req, -1, &best, &reason) != DMA_OK) {
         fprintf(out, " - |");

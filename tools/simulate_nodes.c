@@ -148,7 +148,7 @@ static bool print_plan(const dma_cluster_req_t *req, int variant)
 static bool print_row(const options_t *o, const dma_node_map_t *node_map, dma_coll_t coll, uint64_t bytes)
 {
     dma_cluster_req_t req = {.coll = coll, .node_map = node_map, .send = {.bytes = bytes}, .recv = {.bytes = bytes}};
-    dma_reason_t reason;
+    const char *reason;
     int best = dma_cluster_choose(&o->net, &req, bytes, -1, &reason);
 
     req.chunk = dma_net_profile_chunk(&o->net, false);

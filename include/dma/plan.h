@@ -305,8 +305,8 @@ typedef struct dma_variant {
     const char *name;
     const char *help;
     uint32_t serves; /* operations with these traits */
-    /* Why this variant cannot run the request. */
-    dma_reason_t (*unfit)(const dma_plan_req_t *req);
+    /* Why this variant cannot run the request, in words; NULL: it can. */
+    const char *(*unfit)(const dma_plan_req_t *req);
     /* Builds the plan of one rank. On success the caller owns *plan (dma_plan_free). */
     dma_status_t (*build)(const dma_plan_req_t *req, int rank, dma_plan_t **plan);
     /* Returns the predicted picoseconds, and sets choice->chunk (0: no loop), or choice->queues and prelaunch. */
@@ -323,7 +323,7 @@ int dma_variant_find(const char *name);
  * fits. Returns DMA_UNSUPPORTED if none fits. *reason says why then, and also why `forced` did not fit; otherwise
  * NULL. */
 dma_status_t dma_plan_choose(const struct dma_profile *profile, const dma_plan_req_t *req, int forced,
-                             dma_choice_t *choice, dma_reason_t *reason);
+                             dma_choice_t *choice, const char **reason);
 /* Builds the plan of `rank` for a choice of dma_plan_choose. */
 dma_status_t dma_plan_build(const dma_plan_req_t *req, const dma_choice_t *choice, int rank, dma_plan_t **plan);
 void dma_plan_free(dma_plan_t *plan);

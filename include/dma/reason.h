@@ -8,7 +8,7 @@
 
 typedef enum dma_reason {
     DMA_REASON_NONE, /* there is none; false in a condition */
-#define DMA_REASON(scope, name, text, effect) DMA_REASON_##name,
+#define DMA_REASON(scope, name, text, effect, action) DMA_REASON_##name,
 #include "dma/reasons_table.h"
 #undef DMA_REASON
     DMA_REASON_COUNT
@@ -16,14 +16,11 @@ typedef enum dma_reason {
 
 /* A row of the table. */
 typedef struct dma_reason_row {
-    const char *name, *text, *effect;
+    const char *name, *text, *effect, *action;
     bool of_comm; /* it is counted for a communicator */
 } dma_reason_row_t;
 
 extern const dma_reason_row_t dma_reasons[DMA_REASON_COUNT];
-
-/* The reason that a text begins with, before its end or details after ": ". DMA_REASON_NONE: the text is of none. */
-dma_reason_t dma_reason_of(const char *text);
 
 /* The text of a reason; "" of DMA_REASON_NONE. */
 static inline const char *dma_reason_text(dma_reason_t reason)

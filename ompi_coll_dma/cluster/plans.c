@@ -99,13 +99,13 @@ void dma_cluster_free_plans(dma_cluster_t *c)
 }
 
 /* The variant that the user has named does not fit. */
-static void report_forced(dma_comm_t *comm, const dma_task_t *task, dma_reason_t reason, int instead)
+static void report_forced(dma_comm_t *comm, const dma_task_t *task, const char *reason, int instead)
 {
-    dma_comm_count_reason(comm, reason);
+    dma_comm_count_reason(comm, DMA_REASON_variant_unfit);
     if (comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes between nodes (%s); %s instead",
-                        dma_cluster_variants[comm->cluster->forced]->name, (unsigned long long)task->bytes,
-                        dma_reason_text(reason), instead < 0 ? "nothing" : dma_cluster_variants[instead]->name);
+                        dma_cluster_variants[comm->cluster->forced]->name, (unsigned long long)task->bytes, reason,
+                        instead < 0 ? "nothing" : dma_cluster_variants[instead]->name);
     }
 }
 
@@ -128,7 +128,7 @@ dma_status_t dma_cluster_find_plan(dma_comm_t *comm, const dma_task_t *task)
         .recv = task->run.recv,
         .chunk = c->chunk,
     };
-    dma_reason_t reason;
+    const char *reason;
     dma_status_t status;
     int variant;
 

@@ -151,9 +151,6 @@ dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
         c->net_ops->get_place(c->net, &mine.place);
         mine.network = mine.place.address_bytes <= DMA_NET_ADDRESS_MAX;
     }
-    if (!mine.network) {
-        dma_comm_note_reason(comm, DMA_REASON_network_unusable);
-    }
     if (comm->rank == 0) {
         choose_network_params(comm, &mine);
     }
@@ -434,7 +431,7 @@ static int find_verdict(const dma_comm_t *comm, uint32_t verdict)
 static dma_status_t end_memory(dma_comm_t *comm)
 {
     static const dma_reason_t reasons[] = {
-        [VERDICT_NO_MEMORY] = DMA_REASON_setup_memory,
+        [VERDICT_NO_MEMORY] = DMA_REASON_arena_system,
         [VERDICT_NODES_DIFFER] = DMA_REASON_nodes_differ,
         [VERDICT_NO_ADDRESS] = DMA_REASON_addresses_shared,
         [VERDICT_NO_DESCRIPTORS] = DMA_REASON_descriptors,
@@ -497,12 +494,12 @@ static dma_status_t end_verdict(dma_comm_t *comm)
     if (worst == VERDICT_NO_MEMORY) {
         snprintf(comm->reason, sizeof(comm->reason), "%.140s: %s",
                  c->verdict == VERDICT_NO_MEMORY ? c->node_comm->reason : "on another node",
-                 dma_reason_text(DMA_REASON_node_memory));
-        dma_comm_count_reason(comm, DMA_REASON_node_memory);
-    } else if (worst == VERDICT_UNCONNECTED && c->verdict != VERDICT_UNCONNECTED) {
-        snprintf(comm->reason, sizeof(comm->reason), "%s", dma_reason_text(DMA_REASON_unreachable));
-        dma_comm_count_reason(comm, DMA_REASON_unreachable);
+                 "no shared memory for the ranks of a node");
+        dma_comm_count_reason(comm, DMA_REASON_arena_system);
     } else if (worst == VERDICT_UNCONNECTED) {
+        if (c->verdict != VERDICT_UNCONNECTED) {
+            snprintf(comm->reason, sizeof(comm->reason), "%s", dma_reason_text(DMA_REASON_no_connection));
+        }
         dma_comm_count_reason(comm, DMA_REASON_no_connection);
     }
     comm->oversubscribed = c->node_comm ? c->node_comm->oversubscribed : comm->proc->params.local_procs > 1;

@@ -142,24 +142,19 @@ static dma_reason_t why_left_out(ompi_communicator_t *comm, mca_coll_dma_module_
 {
     mca_coll_dma_terms_t *terms = &module->terms;
 
-    if (mca_coll_dma_component.fault_tolerant) {
-        return DMA_REASON_comm_ulfm;
-    }
-    if (OMPI_COMM_IS_INTER(comm)) {
-        return DMA_REASON_comm_inter;
-    }
-    if (!is_one_job(comm, &module->multi_node, &module->local_leader)) {
-        return DMA_REASON_comm_jobs;
+    if (mca_coll_dma_component.fault_tolerant || OMPI_COMM_IS_INTER(comm) ||
+        !is_one_job(comm, &module->multi_node, &module->local_leader)) {
+        return DMA_REASON_comm_kind;
     }
     if (!mca_coll_dma_terms_get(comm, terms)) {
         return DMA_REASON_comm_not_loaded;
     }
     if (terms->priority < 0) {
-        return DMA_REASON_comm_priority;
+        return DMA_REASON_comm_off;
     }
     if (module->multi_node && !(terms->nodes && terms->network)) {
         report_left_out(comm, !terms->nodes);
-        return terms->nodes ? DMA_REASON_comm_no_ucx : DMA_REASON_comm_nodes_off;
+        return terms->nodes ? DMA_REASON_comm_no_ucx : DMA_REASON_comm_off;
     }
     return DMA_REASON_NONE;
 }

@@ -47,11 +47,12 @@ typedef struct dma_why {
     char text[DMA_WHY_BYTES];
 } dma_why_t;
 
-static inline dma_why_t dma_why(dma_reason_t reason)
+/* `text` NULL: the text of the reason. */
+static inline dma_why_t dma_why(dma_reason_t reason, const char *text)
 {
     dma_why_t why = {.reason = reason};
 
-    snprintf(why.text, sizeof(why.text), "%s", dma_reason_text(reason));
+    snprintf(why.text, sizeof(why.text), "%s", text ? text : dma_reason_text(reason));
     return why;
 }
 

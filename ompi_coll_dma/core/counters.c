@@ -80,7 +80,8 @@ static bool describe_reason(size_t i, dma_counter_t *counter)
     }
     *counter = (dma_counter_t){.which = DMA_COUNT_REASON + (int)i + 1, .of_comm = row->of_comm, .kind = EVENTS};
     snprintf(counter->name, sizeof(counter->name), "reason_%s", row->name);
-    snprintf(counter->help, sizeof(counter->help), "Reason: %s. %s", row->text, row->effect);
+    snprintf(counter->help, sizeof(counter->help), "Reason: %s. %s What to do: %s", row->text, row->effect,
+             row->action);
     return true;
 }
 

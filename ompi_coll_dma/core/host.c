@@ -35,7 +35,7 @@ static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *tas
 static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uint64_t key, dma_plan_memo_t *memo)
 {
     dma_plan_req_t req = plan_request(comm, task, choice_in_place(task));
-    dma_reason_t reason;
+    const char *reason;
     dma_status_t status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->forced, &comm->counts, &reason);
 
     /* A channel has room for the smallest call that any rank has prepared, so this rank's call is larger than that. */
@@ -45,10 +45,10 @@ static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uin
     if (!reason || (comm->forced < 0 && status == DMA_OK)) {
         return status;
     }
-    dma_comm_count_reason(comm, reason);
+    dma_comm_count_reason(comm, DMA_REASON_variant_unfit);
     if (comm->forced >= 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes (%s); %s instead",
-                        dma_variants[comm->forced]->name, (unsigned long long)task->bytes, dma_reason_text(reason),
+                        dma_variants[comm->forced]->name, (unsigned long long)task->bytes, reason,
                         status == DMA_OK ? dma_variants[memo->choice.variant]->name : "nothing");
     }
     return status;
@@ -230,7 +230,7 @@ static void apply_refusals(dma_comm_t *comm, const dma_task_t *task)
 {
     if (task->run.refused_rank >= 0) {
         comm->req.cross_memory = false;
-        dma_comm_count_reason(comm, DMA_REASON_cross_given_up);
+        dma_comm_count_reason(comm, DMA_REASON_cross_refused);
         dma_plan_cache_forget_choices(&comm->plans);
         dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "refusals",
                         "rank %d of %s could not read a peer's memory: all ranks use shared memory from now on",
@@ -476,7 +476,7 @@ static dma_status_t host_channel_init(dma_comm_t *comm, const dma_call_t *call, 
     }
     if (comm->wants_memory_route) {
         dma_comm_lock(comm);
-        dma_comm_note_reason(comm, DMA_REASON_unprepared_peer);
+        dma_comm_note_reason(comm, DMA_REASON_unprepared);
         dma_comm_unlock(comm);
     }
     return DMA_OK;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 dma_status_t dma_plan_memo_fill(dma_plan_memo_t *memo, uint64_t key, const dma_profile_t *profile,
-                                const dma_plan_req_t *req, int forced, dma_comm_counts_t *counts, dma_reason_t *reason)
+                                const dma_plan_req_t *req, int forced, dma_comm_counts_t *counts, const char **reason)
 {
     dma_choice_t choice;
     dma_status_t status = dma_plan_choose(profile, req, forced, &choice, reason);

@@ -48,7 +48,7 @@ _Static_assert(DMA_MEMOS == 64, "the hash yields 6 bits");
 
 /* Fills an entry: chooses for `req`. `forced` and `reason` as in dma_plan_choose. */
 dma_status_t dma_plan_memo_fill(dma_plan_memo_t *memo, uint64_t key, const dma_profile_t *profile,
-                                const dma_plan_req_t *req, int forced, dma_comm_counts_t *counts, dma_reason_t *reason);
+                                const dma_plan_req_t *req, int forced, dma_comm_counts_t *counts, const char **reason);
 /* Sets memo->plans[req->in_place]: finds the plan of `rank`, or builds and keeps it. */
 dma_status_t dma_plan_memo_build(dma_plan_cache_t *cache, dma_plan_memo_t *memo, const dma_plan_req_t *req, int rank,
                                  dma_comm_counts_t *counts);

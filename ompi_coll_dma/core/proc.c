@@ -8,6 +8,7 @@
 
 #include "core/comm.h"
 
+#define NO_BYTES     "its limit is 0"
 #define NOTICE_TURNS 32 /* dma_proc_poll_notices polls in one of so many calls */
 
 /* ---- creation ---- */
@@ -205,7 +206,7 @@ static dma_status_t make_arena(dma_arena_kind_t kind, size_t bytes, const char *
         what = "malloc";
     }
     if (status != DMA_OK) {
-        why->reason = errno == EFBIG ? DMA_REASON_arena_file_limit : DMA_REASON_arena_system;
+        why->reason = DMA_REASON_arena_system;
         snprintf(why->text, sizeof(why->text), "%s: %s", what, strerror(errno));
     }
     return status;
@@ -216,7 +217,7 @@ dma_status_t dma_proc_arena(dma_proc_t *proc, dma_arena_t **arena, dma_why_t *wh
     pthread_mutex_lock(&proc->lock);
     if (!proc->arena && !proc->arena_failed.reason) {
         if (!proc->params.arena_bytes) {
-            proc->arena_failed = dma_why(DMA_REASON_arena_zero);
+            proc->arena_failed = dma_why(DMA_REASON_arena_limit, NO_BYTES);
         } else if (make_arena(DMA_ARENA_MEMFD, proc->params.arena_bytes, NULL, &proc->arena, &proc->arena_failed) !=
                    DMA_OK) {
             proc->arena = NULL;
@@ -271,7 +272,7 @@ dma_status_t dma_proc_file_arena(dma_proc_t *proc, size_t bytes, dma_arena_t **a
     pthread_mutex_lock(&proc->lock);
     destroy_unused_files(proc);
     if (bytes > left_bytes(proc)) {
-        *why = dma_why(proc->params.arena_bytes ? DMA_REASON_arena_limit : DMA_REASON_arena_zero);
+        *why = dma_why(DMA_REASON_arena_limit, proc->params.arena_bytes ? NULL : NO_BYTES);
     } else if (make_arena(DMA_ARENA_FILE, bytes, proc->session_dir, arena, why) == DMA_OK) {
         proc->file_bytes += dma_arena_bytes(*arena);
         status = DMA_OK;

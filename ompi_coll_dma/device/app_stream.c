@@ -29,7 +29,7 @@ static dma_reason_t adopt_in_scope(const dma_gpu_runtime_t *rt, const dma_app_st
     }
     destroy_side(rt, app);
     rt->stream_forget(app->stream);
-    return DMA_REASON_in_stream_memory;
+    return DMA_REASON_in_stream_refused;
 }
 
 dma_reason_t dma_device_adopt_stream(const dma_gpu_runtime_t *rt, int device, dma_app_stream_t *stream)
@@ -43,7 +43,7 @@ dma_reason_t dma_device_adopt_stream(const dma_gpu_runtime_t *rt, int device, dm
     }
     app = calloc(1, sizeof(*app));
     if (!app) {
-        return DMA_REASON_in_stream_memory;
+        return DMA_REASON_in_stream_refused;
     }
     why = DMA_REASON_in_stream_device;
     if (rt->enter(device, &scope) == DMA_OK) {

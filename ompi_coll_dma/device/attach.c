@@ -55,11 +55,11 @@ struct dma_device_comm *dma_device_comm(dma_comm_t *comm, const dma_gpu_runtime_
     }
     device = dma_device_of(comm->proc, rt, ordinal);
     if (!device) {
-        *why = DMA_REASON_staged_device_memory;
+        *why = DMA_REASON_staged_memory;
         return NULL;
     }
     if (!(dc = dma_device_comm_of_host(comm))) {
-        *why = DMA_REASON_staged_comm_memory;
+        *why = DMA_REASON_staged_memory;
         dma_device_put(comm->proc, rt, device);
         return NULL;
     }

@@ -75,11 +75,11 @@ static dma_reason_t prepare_buffers(dma_comm_t *comm, dma_task_t *task)
         return comm->device->off;
     }
     if ((status = use_scratch(comm, task)) != DMA_OK) {
-        return status == DMA_ERR_NOMEM ? DMA_REASON_staged_scratch : DMA_REASON_staged_scratch_runtime;
+        return DMA_REASON_staged_scratch;
     }
     status = dma_device_publish_record(comm, task);
     return status == DMA_OK          ? DMA_REASON_NONE
-           : status == DMA_ERR_NOMEM ? DMA_REASON_staged_export_memory
+           : status == DMA_ERR_NOMEM ? DMA_REASON_staged_memory
                                      : DMA_REASON_staged_export;
 }
 
@@ -253,7 +253,7 @@ static dma_status_t try_to_prepare(dma_comm_t *comm, dma_task_t *task, dma_statu
         (status == DMA_OK && dma_device_bind(comm, task, dma_device_largest_block(comm, task)) != DMA_OK)) {
         status = DMA_UNSUPPORTED;
     }
-    task->device->why = status == DMA_OK ? DMA_REASON_NONE : DMA_REASON_unprepared_open;
+    task->device->why = status == DMA_OK ? DMA_REASON_NONE : DMA_REASON_unprepared;
     return status;
 }
 

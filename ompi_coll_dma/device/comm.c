@@ -180,7 +180,7 @@ static dma_import_t *open_export(dma_comm_t *comm, int r, const dma_device_recor
 
     status = dma_ipc_open(comm->proc->ipc, device, record->nonce, &record->export, &import);
     if (status == DMA_ERR_NOMEM) {
-        dma_comm_note_reason(comm, DMA_REASON_open_memory);
+        dma_comm_note_reason(comm, DMA_REASON_staged_memory);
         return NULL;
     }
     if (status == DMA_AGAIN) {
@@ -289,7 +289,7 @@ static dma_status_t resolve_target(dma_comm_t *comm, const dma_task_t *task, int
     if (!dma_shape_valid(&dc->shapes[r]) ||
         (ours && (__builtin_add_overflow(info->offset, at, &first) || first < 0 || (uint64_t)first > peer->size[slot] ||
                   far > peer->size[slot] - (uint64_t)first))) {
-        dma_comm_note_reason(comm, DMA_REASON_target_invalid);
+        dma_comm_note_reason(comm, DMA_REASON_open_failed); /* it is not ours to open */
         return DMA_UNSUPPORTED;
     }
     dc->targets[r] = (dma_target_t){
@@ -331,11 +331,10 @@ static dma_status_t bind_engine(dma_comm_t *comm)
             return DMA_OK;
         }
         dma_slots_unregister(comm, comm->rank, arena);
-        dma_comm_count_reason(comm, DMA_REASON_bind_refused);
     } else {
-        dma_comm_count_reason(comm, DMA_REASON_bind_unregistered);
-        snprintf(why, sizeof(why), "%s", dma_reason_text(DMA_REASON_bind_unregistered));
+        snprintf(why, sizeof(why), "its memory cannot be registered");
     }
+    dma_comm_count_reason(comm, DMA_REASON_bind_refused);
     dc->binding = NULL;
     dma_proc_report(comm->proc, DMA_REPORT_WARN, "bind",
                     "the engine %s does not serve %s (%s): device memory goes through the host",
@@ -400,7 +399,6 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
     }
     if (++dc->failed_agreements == DEVICE_MAX_FAILED) {
         dc->off = DMA_REASON_staged_off;
-        dma_comm_count_reason(comm, DMA_REASON_opening_off);
         dma_proc_report(comm->proc, comm->rank == 0 ? DMA_REPORT_WARN : DMA_REPORT_INFO, "device off",
                         "device memory of %s goes through the host from now on", comm->text);
     }
@@ -436,18 +434,18 @@ static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uin
                                    uint64_t key, dma_plan_memo_t *memo)
 {
     dma_plan_req_t req = plan_request(comm, task);
-    dma_reason_t reason;
+    const char *reason;
     dma_status_t status;
 
     req.bytes = bytes;
     req.in_place = in_place;
     status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->gpu_forced, &comm->counts, &reason);
     if (reason) {
-        dma_comm_count_reason(comm, reason);
+        dma_comm_count_reason(comm, DMA_REASON_variant_unfit);
     }
     if (reason && comm->gpu_forced >= 0 && comm->rank == 0) {
         dma_proc_report(comm->proc, DMA_REPORT_INFO, "forced", "%s cannot do %llu bytes in device memory (%s)",
-                        dma_variants[comm->gpu_forced]->name, (unsigned long long)bytes, dma_reason_text(reason));
+                        dma_variants[comm->gpu_forced]->name, (unsigned long long)bytes, reason);
     }
     return status == DMA_OK ? DMA_OK : DMA_ERR_ENGINE;
 }

@@ -24,13 +24,13 @@ dma_decision_t dma_device_decide(const dma_census_t *c)
         return (dma_decision_t){DMA_MODE_ENGINE, DMA_REASON_NONE};
     }
     if (c->vote == DMA_VOTE_NO) {
-        return (dma_decision_t){DMA_MODE_SLOTS, DMA_REASON_staged_vote};
+        return (dma_decision_t){DMA_MODE_SLOTS, DMA_REASON_staged_peer};
     }
     if (c->vote == DMA_VOTE_NONE && (c->fresh || !c->shapes)) {
         return (dma_decision_t){DMA_MODE_VOTE, DMA_REASON_NONE};
     }
     if (!c->shapes) {
-        return (dma_decision_t){DMA_MODE_HOST, DMA_REASON_staged_shapes};
+        return (dma_decision_t){DMA_MODE_HOST, DMA_REASON_staged_type};
     }
     return (dma_decision_t){c->piece ? DMA_MODE_PIECES : DMA_MODE_ENGINE, DMA_REASON_NONE};
 }

@@ -113,7 +113,7 @@ static dma_reason_t find_obstacle(const dma_comm_t *comm)
         return DMA_REASON_in_stream_unprepared;
     }
     if (!dc->rt->write_and_wait32 || !dc->rt->stream_wait_event) {
-        return DMA_REASON_in_stream_runtime;
+        return DMA_REASON_in_stream_engine;
     }
     if (!dc->device->engine->enqueue || !all_have_streams(comm)) {
         return DMA_REASON_in_stream_engine;
@@ -217,12 +217,12 @@ static dma_reason_t make(dma_comm_t *comm)
     }
     s = calloc(1, sizeof(*s) + ((size_t)comm->nranks + count_lines(comm)) * sizeof(s->room[0]));
     if (!s) {
-        return DMA_REASON_in_stream_memory;
+        return DMA_REASON_in_stream_refused;
     }
     comm->device->in_stream = s;
-    s->refused = !find_words(comm, s) ? DMA_REASON_in_stream_unregistered
-                 : exchanges(comm->device->start_run.plan) && !take_temp(comm, &s->device) ? DMA_REASON_in_stream_memory
-                                                                                           : DMA_REASON_NONE;
+    if (!find_words(comm, s) || (exchanges(comm->device->start_run.plan) && !take_temp(comm, &s->device))) {
+        s->refused = DMA_REASON_in_stream_refused;
+    }
     return s->refused;
 }
 
@@ -354,7 +354,7 @@ static dma_reason_t copy_alone(dma_task_t *task, dma_app_stream_t *stream)
         return DMA_REASON_in_stream_unprepared;
     }
     if (!d->rt->stream_adopt) {
-        return DMA_REASON_in_stream_runtime;
+        return DMA_REASON_in_stream_engine;
     }
     if ((why = dma_device_adopt_stream(d->rt, d->device, stream))) {
         return why;

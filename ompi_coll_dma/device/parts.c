@@ -54,16 +54,6 @@ static bool register_arenas(dma_comm_t *comm)
     return true;
 }
 
-/* Why this rank cannot, before it has taken anything. */
-static dma_reason_t find_obstacle(const dma_comm_t *comm)
-{
-    const struct dma_device_comm *dc = comm->device;
-
-    bool able = dc && dc->prepared && !dc->unarmed;
-
-    return able ? DMA_REASON_NONE : DMA_REASON_parts_unable;
-}
-
 /* Takes a place, and the words. */
 static dma_reason_t take(dma_comm_t *comm, const dma_parts_t *parts)
 {
@@ -72,7 +62,7 @@ static dma_reason_t take(dma_comm_t *comm, const dma_parts_t *parts)
 
     if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
-        return DMA_REASON_parts_limit;
+        return DMA_REASON_arm_limit;
     }
     dc->parts = calloc(1, sizeof(*dc->parts) + (size_t)comm->nranks * sizeof(dma_parts_target_t));
     if (dc->parts) {
@@ -84,7 +74,7 @@ static dma_reason_t take(dma_comm_t *comm, const dma_parts_t *parts)
         free(dc->parts);
         dc->parts = NULL;
         atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
-        return DMA_REASON_parts_memory;
+        return DMA_REASON_channel_memory;
     }
     return DMA_REASON_NONE;
 }
@@ -159,22 +149,22 @@ static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_de
     return true;
 }
 
-/* All ranks have told where their words are. Arms the first start. Or says why this rank cannot. */
-static dma_reason_t arm_first(dma_comm_t *comm, dma_parts_t *parts, const dma_device_words_t *all)
+/* All ranks have told where their words are. Arms the first start, if this rank can. */
+static bool arm_first(dma_comm_t *comm, dma_parts_t *parts, const dma_device_words_t *all)
 {
     if (!set_targets(comm, parts, all)) {
-        return DMA_REASON_parts_peer;
+        return false;
     }
     dma_comm_lock(comm);
     dma_device_arm(comm);
     dma_comm_unlock(comm);
-    return comm->device->next_is_armed ? DMA_REASON_NONE : DMA_REASON_parts_unarmed;
+    return comm->device->next_is_armed;
 }
 
 static void refuse(dma_comm_t *comm, dma_parts_t *parts, dma_reason_t why)
 {
     dma_comm_lock(comm);
-    dma_comm_note_reason(comm, why ? why : DMA_REASON_parts_peer);
+    dma_comm_note_reason(comm, why ? why : DMA_REASON_parts_unable);
     if (comm->device && comm->device->parts) {
         dma_device_disarm(comm);
         comm->device->start_run.parts = NULL; /* it is an ordinary call from now on, and never armed */
@@ -199,12 +189,13 @@ static dma_status_t combine(dma_comm_t *comm, bool yes, bool *votes, bool *all)
 /* `all`: room for the words of all ranks. */
 static dma_status_t agree(dma_comm_t *comm, dma_parts_t *parts, dma_device_words_t *all)
 {
-    dma_reason_t why = find_obstacle(comm);
+    const struct dma_device_comm *dc = comm->device;
+    bool able = dc && dc->prepared && !dc->unarmed;
+    dma_reason_t why = able ? take(comm, parts) : DMA_REASON_parts_unable;
     dma_device_words_t own = {0};
     dma_status_t status;
     bool served = false;
 
-    why = why ? why : take(comm, parts);
     if (!why && !register_arenas(comm)) {
         why = DMA_REASON_parts_unable;
     }
@@ -218,7 +209,9 @@ static dma_status_t agree(dma_comm_t *comm, dma_parts_t *parts, dma_device_words
     if ((status = dma_comm_agree(comm, &own, all, sizeof(own))) != DMA_OK) {
         return status;
     }
-    why = why ? why : arm_first(comm, parts, all);
+    if (!why && !arm_first(comm, parts, all)) {
+        why = DMA_REASON_parts_unable;
+    }
     status = combine(comm, !why, (bool *)all, &served);
     if (status == DMA_OK && served) {
         parts->served = true;

@@ -16,15 +16,12 @@ dma_reason_t dma_device_prepare_offer(dma_comm_t *comm, dma_task_t *task)
     dma_reason_t why;
 
     if (!(dc = dma_device_comm(comm, task->device->rt, task->device->device, &why))) {
-        return DMA_REASON_unprepared_engine;
+        return DMA_REASON_unprepared;
     }
     dc->may_arm = dc->device->traits.features & DMA_GPU_PRELAUNCH && comm->proc->params.prelaunch > 0;
     dma_device_check_export(comm, task->device);
-    if (dma_device_needs_scratch(dc, task->device)) {
-        return DMA_REASON_unprepared_scratch;
-    }
-    if (dma_device_publish_record(comm, task) != DMA_OK) {
-        return DMA_REASON_unprepared_export;
+    if (dma_device_needs_scratch(dc, task->device) || dma_device_publish_record(comm, task) != DMA_OK) {
+        return DMA_REASON_unprepared;
     }
     /* it will be started many times, and is exported only now */
     dma_ipc_count_calls(comm->proc->ipc, dma_device_info(comm, comm->rank, task->run.seq)->number, DMA_BRIEF_CALLS);
@@ -38,10 +35,10 @@ static dma_reason_t why_not_armed(const dma_comm_t *comm, bool parts)
 
     for (int r = 0; r < comm->nranks; r++) {
         if (!(dc->traits[r].features & DMA_GPU_PRELAUNCH)) {
-            return comm->proc->params.prelaunch <= 0 ? DMA_REASON_arm_off : DMA_REASON_arm_unable;
+            return comm->proc->params.prelaunch <= 0 ? DMA_REASON_arm_limit : DMA_REASON_arm_unable;
         }
     }
-    return parts || dc->prelaunch_wins ? DMA_REASON_NONE : DMA_REASON_arm_slower;
+    return parts || dc->prelaunch_wins ? DMA_REASON_NONE : DMA_REASON_arm_unable;
 }
 
 /* Keeps what all starts have in common. */
@@ -80,7 +77,7 @@ void dma_device_prepare(dma_comm_t *comm, dma_task_t *task, const dma_decision_t
     if (decision->mode == DMA_MODE_ENGINE) {
         save_prepared_call(comm, task);
     } else {
-        dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared_peer);
+        dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared);
     }
 }
 

@@ -54,8 +54,8 @@ static void find_engine(dma_proc_t *proc, const dma_gpu_runtime_t *rt, dma_devic
                         d->ordinal, why);
         snprintf(d->why, sizeof(d->why), "%s", why);
     }
-    if (!tried) {
-        dma_counters_add_reason(proc->counters, DMA_REASON_engine_unknown);
+    if (!tried) { /* there is no such engine */
+        dma_counters_add_reason(proc->counters, DMA_REASON_engine_refused);
     }
 }
 

@@ -232,9 +232,7 @@ static void find_engine(const dma_comm_t *comm, sides_t *s)
     s->send_scratch = !s->call.in_place && s->sends && (!s->send_on || s->send.device != s->device || s->send_typed);
     /* A communicator over several nodes leaves that to the communicator of the node's ranks. */
     s->served = dense && ((!s->recv_scratch && !s->send_scratch) || (readable && !comm->route->uses_device_memory));
-    s->why = dense                                                 ? DMA_REASON_staged_kind
-             : s->call.in_place && !dma_coll_gathers(s->call.coll) ? DMA_REASON_staged_in_place
-                                                                   : DMA_REASON_staged_type;
+    s->why = dense ? DMA_REASON_memory_kind : DMA_REASON_staged_type;
 }
 
 /* May a device copy this host memory, although cores could? */
@@ -264,7 +262,7 @@ static void find_rows(const dma_comm_t *comm, sides_t *s)
     bool cores =
         needs_cores(&s->call.recv, s->recv_on) || (!s->call.in_place && needs_cores(&s->call.send, s->send_on));
 
-    if (s->why == DMA_REASON_staged_kind || cores || comm->route->uses_device_memory || !comm->host->type_strips) {
+    if (s->why == DMA_REASON_memory_kind || cores || comm->route->uses_device_memory || !comm->host->type_strips) {
         return;
     }
     s->rows = true;
@@ -323,7 +321,7 @@ static bool is_relayed(const dma_comm_t *comm, sides_t *s)
     if (!comm->route->uses_device_memory) {
         return false;
     }
-    s->why = dense ? DMA_REASON_staged_devices : DMA_REASON_staged_type;
+    s->why = dense ? DMA_REASON_scratch_device : DMA_REASON_staged_type;
     return dense && (!s->send_on || !s->recv_on || s->send.device == s->recv.device);
 }
 
@@ -331,7 +329,8 @@ bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
 {
     const dma_gpu_runtime_t *rt = dma_proc_runtime(comm->proc);
     struct dma_device_comm *dc = NULL;
-    dma_reason_t why = DMA_REASON_unprepared_staged;
+    bool serves = false;
+    dma_reason_t why;
     sides_t s;
 
     if (!rt) {
@@ -344,16 +343,14 @@ bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call)
     dma_comm_lock(comm);
     if (s.served) {
         dc = dma_device_comm(comm, rt, s.device, &why);
-        why = !dc || !dc->device->engine ? DMA_REASON_unprepared_engine
-              : s.send_scratch || s.recv_scratch || !dma_device_supports_shapes(dc, &s.send_shape, &s.recv_shape)
-                  ? DMA_REASON_unprepared_scratch
-                  : DMA_REASON_NONE;
+        serves = dc && dc->device->engine && !s.send_scratch && !s.recv_scratch &&
+                 dma_device_supports_shapes(dc, &s.send_shape, &s.recv_shape);
     }
-    if (why) {
-        dma_comm_note_reason(comm, why);
+    if (!serves) {
+        dma_comm_note_reason(comm, DMA_REASON_unprepared);
     }
     dma_comm_unlock(comm);
-    return !why;
+    return serves;
 }
 
 /* The caller's sides are gone when the call is. */

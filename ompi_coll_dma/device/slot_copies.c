@@ -73,7 +73,7 @@ uint64_t dma_slots_get_room(dma_comm_t *comm, const dma_task_t *task, uint64_t p
 
     if (status != DMA_OK) {
         p->room = NULL;
-        dma_comm_note_reason(comm, DMA_REASON_staged_room);
+        dma_comm_note_reason(comm, DMA_REASON_staged_scratch);
         return 0;
     }
     p->room_bytes = p->room->bytes / DMA_SLOTS_STREAMS / DEVICE_PIECE_UNIT * DEVICE_PIECE_UNIT;

@@ -69,14 +69,6 @@ static inline void dma_gpu_count(dma_counters_t *counters, int which, uint64_t n
     }
 }
 
-/* The same for a reason that is counted. `text`: what the user reads; NULL: the text of the reason. */
-static inline dma_status_t dma_gpu_refuse_for(dma_counters_t *counters, char *why, dma_reason_t reason,
-                                              const char *text)
-{
-    dma_gpu_count(counters, DMA_COUNT_REASON + (int)reason, 1);
-    return dma_gpu_refuse(why, text ? text : dma_reason_text(reason));
-}
-
 #define DMA_GPU_ADVICE_BYTES 480
 
 /* Appends a sentence to `advice`, of DMA_GPU_ADVICE_BYTES. NULL: nobody listens. */

@@ -4,20 +4,6 @@
 #include "gpu/mapped.h"
 #include "gpu/runtime.h"
 
-/* Why memory of a kind must not be exported. */
-static const dma_reason_t reasons[] = {
-    [DMA_GPU_HOST] = DMA_REASON_memory_host,
-    [DMA_GPU_HOST_PINNED] = DMA_REASON_memory_host,
-    [DMA_GPU_HOST_REGISTERED] = DMA_REASON_memory_host,
-    [DMA_GPU_DEVICE_PLAIN] = DMA_REASON_NONE,
-    [DMA_GPU_DEVICE_FINE] = DMA_REASON_memory_fine,
-    [DMA_GPU_DEVICE_POOL] = DMA_REASON_memory_pool,
-    [DMA_GPU_DEVICE_VMM] = DMA_REASON_memory_vmm,
-    [DMA_GPU_MANAGED] = DMA_REASON_memory_managed,
-    [DMA_GPU_DEVICE_IMPORTED] = DMA_REASON_memory_imported,
-    [DMA_GPU_UNKNOWN] = DMA_REASON_staged_kind,
-};
-
 static bool inside(const dma_gpu_memory_t *memory, uint64_t addr, uint64_t bytes)
 {
     uint64_t offset = addr - memory->base;
@@ -32,13 +18,12 @@ void dma_gpu_classify(const dma_gpu_runtime_t *rt, uint64_t addr, uint64_t bytes
     }
     memory->mapped = memory->kind == DMA_GPU_DEVICE_VMM && !memory->reason && dma_mapped_find(rt, addr, bytes, memory);
     if (!memory->reason && !memory->mapped) {
-        memory->reason = reasons[memory->kind];
+        memory->reason = memory->kind == DMA_GPU_DEVICE_VMM     ? DMA_REASON_memory_vmm
+                         : memory->kind != DMA_GPU_DEVICE_PLAIN ? DMA_REASON_memory_kind
+                                                                : DMA_REASON_NONE;
     }
-    if (!memory->reason && memory->size == 0) {
-        memory->reason = DMA_REASON_memory_extent;
-    }
-    if (!memory->reason && !inside(memory, addr, bytes)) {
-        memory->reason = DMA_REASON_memory_partial;
+    if (!memory->reason && (memory->size == 0 || !inside(memory, addr, bytes))) {
+        memory->reason = DMA_REASON_memory_kind;
     }
     memory->exportable = !memory->reason;
 }

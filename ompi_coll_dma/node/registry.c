@@ -128,16 +128,15 @@ static dma_status_t map_arena(const dma_arena_id_t *id, dma_mapping_t **mapping,
     struct stat st;
     int fd = open_arena(id);
 
+    *why = DMA_REASON_peer_memory_closed;
     if (fd < 0) {
-        *why = id->path[0] ? DMA_REASON_peer_file_closed : DMA_REASON_peer_memory_closed;
         return DMA_UNSUPPORTED;
     }
-    *why = DMA_REASON_peer_memory_wrong;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() || (uint64_t)st.st_size != id->bytes ||
         id->bytes < sizeof(*head)) {
         goto close_fd;
     }
-    *why = DMA_REASON_peer_memory_unmapped;
+    *why = DMA_REASON_arena_system;
     if (!(m = malloc(sizeof(*m)))) {
         goto close_fd;
     }
@@ -148,7 +147,7 @@ static dma_status_t map_arena(const dma_arena_id_t *id, dma_mapping_t **mapping,
     }
     head = (const dma_arena_head_t *)m->base;
     if (head->magic != DMA_ARENA_MAGIC || head->nonce != id->nonce) {
-        *why = DMA_REASON_peer_memory_foreign;
+        *why = DMA_REASON_peer_memory_closed;
         munmap(m->base, m->bytes);
         goto free_mapping;
     }

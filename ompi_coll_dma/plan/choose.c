@@ -23,21 +23,21 @@ uint64_t dma_profile_best_chunk(uint64_t (*cost_of)(const dma_profile_t *, const
 }
 
 dma_status_t dma_plan_choose(const dma_profile_t *profile, const dma_plan_req_t *req, int forced, dma_choice_t *choice,
-                             dma_reason_t *reason)
+                             const char **reason)
 {
     dma_choice_t best = {.cost_ps = UINT64_MAX};
-    dma_reason_t why = DMA_REASON_variant_none;
+    const char *why = "no variant does this operation";
     bool found = false;
 
-    *reason = DMA_REASON_NONE;
+    *reason = NULL;
     for (int i = 0; dma_variants[i]; i++) {
         const dma_variant_t *v = dma_variants[i];
         dma_choice_t c = {.variant = (uint32_t)i};
-        dma_reason_t unfit;
+        const char *unfit;
 
         if (!dma_coll_is_served(req->coll, v->serves) || v->gpu != (req->gpu != NULL)) {
             if (i == forced) {
-                *reason = DMA_REASON_variant_operation;
+                *reason = "it does not do this operation";
             }
             continue;
         }

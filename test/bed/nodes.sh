@@ -198,7 +198,7 @@ counts() {
     cat "$work"/read/* | tee "$work/counters"
     grep -q "^$counter [1-9]" "$work/counters"
 }
-ok 'nodes=0: counts it' counts reason_comm_nodes_off --mca coll_dma_nodes 0
+ok 'nodes=0: counts it' counts reason_comm_off --mca coll_dma_nodes 0
 ok 'nodes=0: says so, on request' says 'nodes are left to the other components: coll_dma_nodes is 0 on rank 0 of MPI_COMM_WORLD$' check_in --mca coll_dma_nodes 0
 # The component without UCX prints once, also without coll_dma_verbose, that it does not serve the communicator.
 inside() {

@@ -122,8 +122,8 @@ no_gpus() {
 # ---- providers ----
 
 wanted_provider() {
-    with OMPI_MCA_coll_dma_queues=rocr gathers 1 mi300x && is "g[0]['engine'] == 'stream'" "not s['works'] and s['reason'] == 'sdma_providers'" \
-        "'sdma_providers' in reasons()" "provider('kfd')['usable']" "s['provider'] is None"
+    with OMPI_MCA_coll_dma_queues=rocr gathers 1 mi300x && is "g[0]['engine'] == 'stream'" "not s['works']" \
+        "'engine_refused' in reasons()" "provider('kfd')['usable']" "s['provider'] is None"
 }
 
 new_rocr() {
@@ -151,7 +151,7 @@ no_queues() {
 # A packet that is proven has another effect now.
 spoilt() {
     with EMU_SPOIL_KINDS=swap gathers 1 mi300x --self-test && is "packet('swap')['self_test'] == 'failed' and not packet('swap')['used']" \
-        "packet('broadcast')['used']" "'packet_broken' in reasons()" "'swap failed in the self-test' in g[0]['advice']"
+        "packet('broadcast')['used']" "'packet_failed' in reasons()" "'swap failed in the self-test' in g[0]['advice']"
 }
 
 other_engine() {
@@ -190,7 +190,7 @@ a_record() {
 failed_in_record() {
     sed -i 's/^\( *swap *\).*/\1failed: hangs/; s/^\( *broadcast *\).*/\1not tried/' "$record"
     recorded && is "packet('swap')['record'] == 'failed' and packet('swap')['why'] == 'hangs'" "packet('broadcast')['record'] == 'not tried'" \
-        "packets('used') == 'strides poll prelaunch'" "reasons() == ['packet_untried', 'packet_failed']" \
+        "packets('used') == 'strides poll prelaunch'" "reasons() == ['packets_unrecorded', 'packet_failed']" \
         "'no variant bcst' in d['missing'][0]['cost']"
 }
 
@@ -220,15 +220,15 @@ make_record_open() {
 
 limits() {
     (ulimit -f 4096 && gathers 0 -) && is "d['host_memory']['limits']['file_bytes'] == 4194304" "d['host_memory']['arena_bytes'] <= 4194304" &&
-        with OMPI_MCA_coll_dma_arena_bytes=0 gathers 0 - && is "not d['host_memory']['memfd']" "'arena_zero' in reasons()" \
+        with OMPI_MCA_coll_dma_arena_bytes=0 gathers 0 - && is "not d['host_memory']['memfd']" "'arena_limit' in reasons()" \
         "any(p == {'name': 'arena_bytes', 'value': '0'} for p in d['parameters'])"
 }
 
 # The shim reads OMPI_COMM_WORLD_RANK; the variable does not make a job.
 no_cross_memory() {
     OMPI_COMM_WORLD_RANK=0 DMA_BREAK_READ=0:1 LD_PRELOAD=$build/test/mpi/libbreak_shim.so gathers 0 - --predict alltoall --bytes 1M --memory host &&
-        is "not d['host_memory']['cross_memory']" "'cross_untried' in reasons()" \
-            "[v['reason'] for v in d['prediction']['variants'] if v['name'] == 'host_reach'] == ['variant_reading']"
+        is "not d['host_memory']['cross_memory']" "'cross_refused' in reasons()" \
+            "[v['reason'] for v in d['prediction']['variants'] if v['name'] == 'host_reach'] == ['not every pair of ranks can read each other\\'s memory']"
 }
 
 one_processor() {
@@ -357,7 +357,7 @@ through_host() {
 over_nodes() {
     gathers 0 - --predict all-gather --nodes 4x8 --bytes 1K --memory host && is "d['prediction']['model'] == 'cluster'" \
         "d['prediction']['ranks'] == 32 and d['prediction']['nodes'] == 4" "min((v['microseconds'], i, v['name']) for i, v in enumerate(d['prediction']['variants']) if v['fits'])[2] == d['prediction']['chosen']" &&
-        gathers 0 - --predict all-gather --nodes 3,4 --bytes 1K --memory host && is "any(v['reason'] == 'variant_nodes' for v in d['prediction']['variants'])"
+        gathers 0 - --predict all-gather --nodes 3,4 --bytes 1K --memory host && is "any(v['reason'] == 'nodes have different numbers of ranks' for v in d['prediction']['variants'])"
 }
 
 # ---- jobs ----

@@ -57,8 +57,8 @@ ok 'not served: the module below' tool calls_blocking_allgather=+ calls_below=+ 
 # Communicators that coll/dma leaves to others when they are made: those after MPI_COMM_WORLD, which is made before the tool
 # begins. allcoll makes intercommunicators, and some that span two jobs.
 allcoll=$(program allcoll) && prefer=$(program prefer) || exit 1
-ok 'left out: the priority' tool reason_comm_priority=2 calls_blocking_allgather=0 -- --mca coll_dma_priority -1 "$prefer" basic
-ok 'left out: two groups, and two jobs' tool reason_comm_inter=+ reason_comm_jobs=+ -- "$allcoll" --spawn 2
+ok 'left out: the priority' tool reason_comm_off=2 calls_blocking_allgather=0 -- --mca coll_dma_priority -1 "$prefer" basic
+ok 'left out: two groups, and two jobs' tool reason_comm_kind=+ -- "$allcoll" --spawn 2
 ok 'left out: nothing below' tool reason_comm_below=2 -- "$prefer" tuned,libnbc
 # The second rank has loaded coll/dma, and the tool.
 second=(-n 1 -x DMA_TEST_COUNTERS="$work/read" -x LD_PRELOAD="$build/test/mpi/libcounters_shim.so" "$prefer" basic)

@@ -85,7 +85,7 @@ if has revoke; then
             -x LD_PRELOAD="$bin/../mpi/libcounters_shim.so" "$allcoll"
         status=$?
         cat "$read"/*
-        [ $status = 0 ] && [ "$(cat "$read"/* | grep -c '^reason_comm_ulfm [1-9]')" = 3 ] || status=1
+        [ $status = 0 ] && [ "$(cat "$read"/* | grep -c '^reason_comm_kind [1-9]')" = 3 ] || status=1
         rm -rf "$read"
         return $status
     }

@@ -488,7 +488,7 @@ START_TEST(a_network_without_memory)
     job.net_ops = &wire;
     join_fails = DMA_ERR_NOMEM;
     part_run(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_setup_memory), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arena_system), 0);
     join_fails = DMA_ERR_ARG; /* as if this rank had another map of the nodes */
     part_run(&job);
     ck_assert_uint_gt(reasons_count(DMA_REASON_nodes_differ), 0);

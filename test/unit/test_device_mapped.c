@@ -287,7 +287,7 @@ START_TEST(cannot_be_opened)
     call_run_job(&job);
     ck_assert_int_eq(rmdir(session), 0);
     ck_assert_uint_eq(reasons_count(DMA_REASON_open_failed), 1);
-    ck_assert_uint_eq(reasons_count(DMA_REASON_staged_vote), RANKS);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_staged_peer), RANKS);
     ck_assert_uint_eq(reasons_count(DMA_REASON_memory_unshared), RANKS * 7);
     ck_assert_int_eq(reports_count("device off"), 0);
 }

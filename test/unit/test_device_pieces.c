@@ -411,7 +411,7 @@ START_TEST(memory_that_cannot_be_opened)
 
     job.tune = small_bounds;
     call_run_job(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_vote), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_peer), 0);
     ck_assert_uint_gt(counts_sum(DMA_COUNT_calls_pieces), 0);
     ck_assert_int_eq(reports_count("failed"), 0);
 }

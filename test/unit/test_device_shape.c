@@ -345,7 +345,7 @@ END_TEST
 START_TEST(by_some_engines)
 {
     run(_i, 1);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_shapes), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_type), 0);
     ck_assert_uint_gt(runs, 0);
     ck_assert_uint_lt(runs, (unsigned)_i * CALLS);
     ck_assert_uint_eq(runs % (unsigned)_i, 0);

@@ -161,7 +161,7 @@ START_TEST(memory_cannot_be_opened)
     job.arg = &when;
     call_run_job(&job);
     ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_slots), RANKS * 8);
-    ck_assert_uint_eq(reasons_count(DMA_REASON_staged_vote), RANKS * DEVICE_MAX_FAILED);
+    ck_assert_uint_eq(reasons_count(DMA_REASON_staged_peer), RANKS * DEVICE_MAX_FAILED);
     ck_assert_uint_eq(reasons_count(DMA_REASON_staged_off), RANKS * (8 - DEVICE_MAX_FAILED));
 }
 END_TEST

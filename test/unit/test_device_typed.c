@@ -453,7 +453,7 @@ START_TEST(rows_without_scratch_memory)
     job.params.scratch_bytes = 0;
     snprintf(job.params.engine, sizeof(job.params.engine), "none");
     call_run_job(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_room), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_scratch), 0);
     ck_assert_uint_eq(counts_sum(DMA_COUNT_calls_slots), 0);
 }
 END_TEST

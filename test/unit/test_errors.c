@@ -448,8 +448,8 @@ START_TEST(cross_memory_not_proven)
     force(&job, "host_reach");
     fail_cross_after = 2; /* some of the probes fail: no rank reads, and no rank has to change its way later */
     threads_run(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_cross_untried), 0);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_variant_reading), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_cross_refused), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_variant_unfit), 0);
     fail_cross_after = -1;
     ck_assert_int_eq(reports_count("refused"), 0);
     ck_assert_int_ge(reports_count("forced"), 1);

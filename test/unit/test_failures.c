@@ -282,7 +282,7 @@ START_TEST(staging_of_messages_under_way)
     job.delay_us = 0;
     job.params.arena_bytes = 0; /* messages carry out calls */
     threads_run(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_arena_zero), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_arena_limit), 0);
 }
 END_TEST
 

@@ -30,15 +30,15 @@ static const struct {
     bool exportable, on_device;
     dma_reason_t reason;
 } rows[] = {
-    {DMA_GPU_HOST_PINNED, false, false, DMA_REASON_memory_host},
-    {DMA_GPU_HOST_REGISTERED, false, false, DMA_REASON_memory_host},
+    {DMA_GPU_HOST_PINNED, false, false, DMA_REASON_memory_kind},
+    {DMA_GPU_HOST_REGISTERED, false, false, DMA_REASON_memory_kind},
     {DMA_GPU_DEVICE_PLAIN, true, true, DMA_REASON_NONE},
-    {DMA_GPU_DEVICE_FINE, false, true, DMA_REASON_memory_fine},
-    {DMA_GPU_DEVICE_POOL, false, true, DMA_REASON_memory_pool},
+    {DMA_GPU_DEVICE_FINE, false, true, DMA_REASON_memory_kind},
+    {DMA_GPU_DEVICE_POOL, false, true, DMA_REASON_memory_kind},
     {DMA_GPU_DEVICE_VMM, false, true, DMA_REASON_memory_vmm},
-    {DMA_GPU_MANAGED, false, false, DMA_REASON_memory_managed},
-    {DMA_GPU_DEVICE_IMPORTED, false, true, DMA_REASON_memory_imported},
-    {DMA_GPU_UNKNOWN, false, true, DMA_REASON_staged_kind},
+    {DMA_GPU_MANAGED, false, false, DMA_REASON_memory_kind},
+    {DMA_GPU_DEVICE_IMPORTED, false, true, DMA_REASON_memory_kind},
+    {DMA_GPU_UNKNOWN, false, true, DMA_REASON_memory_kind},
 };
 #define ROWS (int)(sizeof(rows) / sizeof(rows[0]))
 
@@ -100,7 +100,7 @@ START_TEST(a_range_must_end_inside_its_allocation)
     ck_assert(!classify(ptr + 1, UINT64_MAX).exportable);
     ck_assert(!classify(ptr + 1, UINT64_MAX - (uintptr_t)ptr).exportable);
     ck_assert(classify(ptr + 5, 0).exportable);
-    ck_assert_int_eq(classify(ptr, BYTES + 1).reason, DMA_REASON_memory_partial);
+    ck_assert_int_eq(classify(ptr, BYTES + 1).reason, DMA_REASON_memory_kind);
     for (int i = 0; i < 10000; i++) {
         uint64_t at, bytes;
 
@@ -121,7 +121,7 @@ static dma_status_t vague_query(uint64_t addr, dma_gpu_memory_t *memory)
 
 static dma_status_t knowing_query(uint64_t addr, dma_gpu_memory_t *memory)
 {
-    *memory = (dma_gpu_memory_t){.kind = DMA_GPU_UNKNOWN, .device_addr = addr, .reason = DMA_REASON_memory_pool};
+    *memory = (dma_gpu_memory_t){.kind = DMA_GPU_UNKNOWN, .device_addr = addr, .reason = DMA_REASON_memory_kind};
     return DMA_OK;
 }
 
@@ -130,9 +130,9 @@ START_TEST(a_runtime_that_knows_less_or_more)
     begin();
     rt->query = vague_query;
     ck_assert(!classify((void *)4096, 10).exportable);
-    ck_assert_int_eq(classify((void *)4096, 10).reason, DMA_REASON_memory_extent);
+    ck_assert_int_eq(classify((void *)4096, 10).reason, DMA_REASON_memory_kind);
     rt->query = knowing_query;
-    ck_assert_int_eq(classify((void *)4096, 10).reason, DMA_REASON_memory_pool);
+    ck_assert_int_eq(classify((void *)4096, 10).reason, DMA_REASON_memory_kind);
 }
 END_TEST
 

@@ -301,12 +301,12 @@ typedef struct obstacle {
 } obstacle_t;
 
 static const obstacle_t obstacles[] = {
-    {DMA_REASON_in_stream_memory, "alloc", false, true},
-    {DMA_REASON_in_stream_unregistered, "host_register", false, true},
+    {DMA_REASON_in_stream_refused, "alloc", false, true},
+    {DMA_REASON_in_stream_refused, "host_register", false, true},
     {DMA_REASON_in_stream_refused, "write_and_wait32", false, false},
     {DMA_REASON_in_stream_device, "stream_adopt", false, false},
-    {DMA_REASON_in_stream_memory, "stream_create", false, false},
-    {DMA_REASON_in_stream_memory, "event_create", false, false},
+    {DMA_REASON_in_stream_refused, "stream_create", false, false},
+    {DMA_REASON_in_stream_refused, "event_create", false, false},
     {DMA_REASON_in_stream_device, NULL, true, false},
 };
 
@@ -394,7 +394,7 @@ static void refused_body(rank_t *r)
 /* Host memory; a runtime without waits; an engine that submits nothing to streams of the application. */
 START_TEST(on_no_rank)
 {
-    static const dma_reason_t reasons[] = {DMA_REASON_in_stream_unprepared, DMA_REASON_in_stream_runtime,
+    static const dma_reason_t reasons[] = {DMA_REASON_in_stream_unprepared, DMA_REASON_in_stream_engine,
                                            DMA_REASON_in_stream_engine};
     call_place_t place = _i == 0 ? PLACE_HOST : PLACE_DEVICE;
     dma_gpu_engine_t engine = dma_gpu_engine_stream;

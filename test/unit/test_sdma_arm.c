@@ -350,7 +350,7 @@ START_TEST(given_up_and_late)
     s.run.epoch++;
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
-    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_late), 1); /* and then no more */
+    ck_assert_uint_eq(dma_sdma_binding(s.binding)->trigger, 0); /* and then no more */
     if (_i == 0) {
         thunk_late_goes();
         ck_assert(thunk_quiet());
@@ -402,7 +402,7 @@ START_TEST(too_long_a_program)
     s.run.send.displs = (int64_t[]){0, 0, 0};
     expect_nothing(&s);
     ck_assert(!memcmp(s.recv[2], s.send, 3 * 4096));
-    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_size), 1);
+    ck_assert_uint_eq(dma_sdma_binding(s.binding)->trigger, 0);
     stage_end(&s);
 }
 END_TEST
@@ -424,7 +424,7 @@ START_TEST(not_for_the_next_run)
     s.run.epoch++;
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
-    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_size), 1);
+    ck_assert_uint_eq(dma_sdma_binding(s.binding)->trigger, 0);
     s.run.epoch--;
     ck_assert_ptr_nonnull(armed_queue(&s, 1));
     ck_assert_ptr_nonnull(armed_queue(&s, 2));
@@ -474,7 +474,7 @@ START_TEST(exchange_through_memory)
     stage_plan(&s, "swap", DMA_ALLTOALL, true);
     s.run.recv.bytes = STAGE_BYTES - 1;
     expect_nothing(&s);
-    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_size), 1);
+    ck_assert_uint_eq(dma_sdma_binding(s.binding)->trigger, 0);
     stage_end(&s);
 }
 END_TEST
@@ -498,7 +498,7 @@ START_TEST(queues_that_must_not_wait)
     ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[1]); /* what there was has been given back */
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0); /* and is not asked for again */
-    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_queues), 1);
+    ck_assert_uint_eq(dma_sdma_binding(s.binding)->trigger, 0);
     stage_end(&s);
 }
 END_TEST
@@ -514,7 +514,6 @@ START_TEST(queues_of_the_parent)
     atomic_store(unit->queues.owner, 0);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     atomic_store(unit->queues.owner, 1);
-    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_child), 1);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
     dma_gpu_engine_sdma.disarm(s.binding);
     stage_end(&s);
@@ -562,9 +561,8 @@ START_TEST(without_memory)
     no_memory = false; /* an assertion takes memory */
     ck_assert_int_eq(armed, DMA_UNSUPPORTED);
     ck_assert_int_eq(bound, DMA_UNSUPPORTED);
-    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_arm_memory), 1);
-    ck_assert_uint_eq(stage_reasons(&s, DMA_REASON_sdma_bind_memory), 1);
-    ck_assert_str_eq(why, dma_reason_text(DMA_REASON_sdma_bind_memory));
+    ck_assert_uint_ne(dma_sdma_binding(s.binding)->trigger, 0);
+    ck_assert_str_eq(why, "no memory to bind the engine sdma");
     stage_end(&s);
 }
 END_TEST

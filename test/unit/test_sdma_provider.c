@@ -120,48 +120,6 @@ static dma_provider_gpu_t by_number(void)
     return gpu;
 }
 
-/* Every reason of a provider has a counter of its own, also if details follow. */
-START_TEST(counted_reasons)
-{
-    static const dma_reason_t reasons[] = {
-        DMA_REASON_queues_environment, DMA_REASON_queues_unknown,   DMA_REASON_queues_unnamed,
-        DMA_REASON_queues_record,      DMA_REASON_queues_memory,    DMA_REASON_queues_counters,
-        DMA_REASON_queues_engine_full, DMA_REASON_rocr_absent,      DMA_REASON_rocr_lacks,
-        DMA_REASON_rocr_no_queues,     DMA_REASON_rocr_no_pointers, DMA_REASON_rocr_stopped,
-        DMA_REASON_rocr_several,       DMA_REASON_rocr_hidden,      DMA_REASON_rocr_memory,
-        DMA_REASON_rocr_engine,        DMA_REASON_rocr_kernel,      DMA_REASON_rocr_refused,
-        DMA_REASON_rocr_elsewhere,     DMA_REASON_rocr_ring,        DMA_REASON_rocr_doorbell,
-        DMA_REASON_rocr_no_engine,     DMA_REASON_thunk_absent,     DMA_REASON_thunk_lacks,
-        DMA_REASON_thunk_foreign,      DMA_REASON_thunk_refused,    DMA_REASON_kfd_closed,
-        DMA_REASON_kfd_interface,      DMA_REASON_kfd_full,         DMA_REASON_kfd_invalid,
-        DMA_REASON_kfd_denied,         DMA_REASON_kfd_refused,      DMA_REASON_kfd_ring_memory,
-        DMA_REASON_kfd_ring_map,       DMA_REASON_kfd_doorbells,    DMA_REASON_sdma_memory,
-    };
-    const dma_provider_ops_t *list[] = {&bad, NULL};
-    dma_counters_t counters = DMA_COUNTERS_INIT;
-    dma_provider_gpu_t gpu = fake_gpu;
-    char text[DMA_PROVIDER_WHY_BYTES];
-
-    gpu.counters = &counters;
-    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-        for (uint64_t n = 1; n <= 2; n++) {
-            snprintf(text, sizeof(text), "%s%s", dma_reason_text(reasons[i]), n == 1 ? "" : ": details");
-            refusal = text;
-            (void)found(list, "auto", &gpu);
-            ck_assert_msg(counters.at[DMA_COUNT_REASON + (int)reasons[i]] == n, "%s", text);
-        }
-    }
-    refusal = "it never does";
-    ck_assert_int_eq(dma_reason_of("no memory at all"), DMA_REASON_NONE);
-    ck_assert_int_eq(dma_reason_of(""), DMA_REASON_NONE);
-    for (int i = DMA_REASON_NONE + 1; i < DMA_REASON_COUNT; i++) {
-        if (!dma_reasons[i].of_comm) {
-            ck_assert_msg(dma_reason_of(dma_reasons[i].text) == (dma_reason_t)i, "twice: %s", dma_reasons[i].text);
-        }
-    }
-}
-END_TEST
-
 /* The first that works, or the one that is named; and why not. */
 START_TEST(choice)
 {
@@ -287,7 +245,6 @@ int main(void)
     Suite *suite = suite_create("providers of queues");
 
     unit_test(suite, choice, 4);
-    unit_test(suite, counted_reasons, 4);
     unit_test(suite, names_engines_first, 4);
     unit_loop(suite, first_queue_refused, 0, 4, 4);
     unit_test(suite, first_queue_made, 4);

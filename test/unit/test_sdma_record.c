@@ -542,7 +542,7 @@ START_TEST(one_is_not_proven)
         ck_assert_msg(strstr(advice, wanted) && strstr(advice, dma_record_feature_name(cases[i].feature)), "%s",
                       advice);
         ck_assert_uint_eq(counted(DMA_REASON_packet_failed), (i + 1) / 2);
-        ck_assert_uint_eq(counted(DMA_REASON_packet_untried), i / 2 + 1);
+        ck_assert_uint_eq(counted(DMA_REASON_packets_unrecorded), i / 2 + 1);
     }
 }
 END_TEST

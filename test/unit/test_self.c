@@ -69,7 +69,7 @@ START_TEST(one_rank)
     job_t job = call_job(1, every_call, NULL);
 
     call_run_job(&job);
-    ck_assert_uint_gt(reasons_count(DMA_REASON_staged_devices), 0);
+    ck_assert_uint_gt(reasons_count(DMA_REASON_scratch_device), 0);
     ck_assert_int_eq(reports_count("failed"), 0);
 }
 END_TEST

@@ -419,7 +419,7 @@ START_TEST(one_queue_is_chosen)
                                           .gpu = &gpu,
                                           .max_queues = 1};
                     const char *name;
-                    dma_reason_t reason;
+                    const char *reason;
                     dma_choice_t choice;
 
                     ck_assert_int_eq(dma_plan_choose(&profile, &req, -1, &choice, &reason), DMA_OK);

@@ -45,7 +45,6 @@ static void find_providers(info_gpu_t *gpu, const dma_proof_t *proof, const dma_
         gpu->provider = used.name;
         gpu->named = used.names_engines;
     } else {
-        gpu->sdma_reason = DMA_REASON_sdma_providers;
         snprintf(gpu->sdma_why, sizeof(gpu->sdma_why), "%s", used.why);
     }
 }
@@ -99,34 +98,19 @@ static void name_isa(info_gpu_t *gpu)
     }
 }
 
-static void copy_reason(info_gpu_t *gpu, dma_counters_t *counters)
-{
-    for (int r = DMA_REASON_sdma_vendor; r <= DMA_REASON_sdma_providers; r++) {
-        if (atomic_load(&counters->at[DMA_COUNT_REASON + r])) {
-            gpu->sdma_reason = (dma_reason_t)r;
-        }
-    }
-}
-
 static void find_sdma(info_gpus_t *gpus, info_gpu_t *gpu, int device, const dma_params_t *params)
 {
-    dma_counters_t counters = DMA_COUNTERS_INIT; /* the engine gives its reason in words, and counts it */
-    const dma_gpu_config_t config = {.rt = gpus->rt,
-                                     .device = device,
-                                     .sysfs = params->sysfs,
-                                     .counters = &counters,
-                                     .stamps = params->trace != NULL};
+    const dma_gpu_config_t config = {
+        .rt = gpus->rt, .device = device, .sysfs = params->sysfs, .stamps = params->trace != NULL};
 
     gpu->unit.rt = gpus->rt;
     gpu->unit.device = device;
     if (strcmp(gpus->rt->name, "hip") != 0) {
-        gpu->sdma_reason = DMA_REASON_sdma_vendor;
-        snprintf(gpu->sdma_why, sizeof(gpu->sdma_why), "%s", dma_reason_text(gpu->sdma_reason));
+        snprintf(gpu->sdma_why, sizeof(gpu->sdma_why), "%s", "the device is not AMD's");
         return;
     }
     gpu->located = dma_sdma_locate(&config, &gpu->unit, gpu->sdma_why) == DMA_OK;
     if (!gpu->located) {
-        copy_reason(gpu, &counters);
         return;
     }
     gpus->proof.gpu = gpu->unit.gpu;

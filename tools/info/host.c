@@ -143,9 +143,9 @@ static void explain_cross(info_host_t *host)
     }
     if (read_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof(scope)) && strcmp(scope, "0") != 0) {
         snprintf(host->cross_why, sizeof(host->cross_why), "%s (/proc/sys/kernel/yama/ptrace_scope is %s)",
-                 dma_reason_text(DMA_REASON_cross_untried), scope);
+                 dma_reason_text(DMA_REASON_cross_refused), scope);
     } else {
-        snprintf(host->cross_why, sizeof(host->cross_why), "%s", dma_reason_text(DMA_REASON_cross_untried));
+        snprintf(host->cross_why, sizeof(host->cross_why), "%s", dma_reason_text(DMA_REASON_cross_refused));
     }
 }
 
@@ -191,9 +191,9 @@ static void try_arena(info_host_t *host, const dma_params_t *params)
     dma_arena_t *arena;
 
     if (!params->arena_bytes) {
-        host->memfd_reason = DMA_REASON_arena_zero;
+        host->memfd_reason = DMA_REASON_arena_limit;
     } else if (dma_arena_create(DMA_ARENA_MEMFD, params->arena_bytes, NULL, &arena, &what) != DMA_OK) {
-        host->memfd_reason = errno == EFBIG ? DMA_REASON_arena_file_limit : DMA_REASON_arena_system;
+        host->memfd_reason = DMA_REASON_arena_system;
         snprintf(host->memfd_why, sizeof(host->memfd_why), "%s: %s", what, strerror(errno));
         return;
     } else {
@@ -202,7 +202,8 @@ static void try_arena(info_host_t *host, const dma_params_t *params)
         dma_arena_destroy(arena);
     }
     host->memfd = !host->memfd_reason;
-    snprintf(host->memfd_why, sizeof(host->memfd_why), "%s", dma_reason_text(host->memfd_reason));
+    snprintf(host->memfd_why, sizeof(host->memfd_why), "%s",
+             params->arena_bytes ? dma_reason_text(host->memfd_reason) : "its limit is 0");
 }
 
 static void count_processors(info_host_t *host)

@@ -135,7 +135,6 @@ typedef struct info_gpu {
     /* the engine sdma */
     bool located; /* `unit` has its topology and generation */
     char sdma_why[DMA_GPU_WHY_BYTES];
-    dma_reason_t sdma_reason; /* sdma does not serve the device */
     dma_sdma_unit_t unit;
     info_provider_t providers[INFO_PROVIDERS];
     int nproviders;
@@ -173,8 +172,8 @@ typedef struct info_variant {
     bool fits;
     uint64_t cost_ps;
     uint32_t queues;
-    bool armed;          /* its programs wait in the queues before the start */
-    dma_reason_t reason; /* it does not fit */
+    bool armed;         /* its programs wait in the queues before the start */
+    const char *reason; /* why it does not fit, or NULL */
 } info_variant_t;
 
 #define INFO_VARIANTS 16
@@ -183,8 +182,8 @@ typedef struct info_prediction {
     const char *model; /* "host", "gpu", "cluster" */
     int n, chosen;     /* chosen: index, or -1 */
     info_variant_t variants[INFO_VARIANTS];
-    const char *forced;         /* a variant that a parameter names, or NULL */
-    dma_reason_t forced_reason; /* that variant does not fit */
+    const char *forced;        /* a variant that a parameter names, or NULL */
+    const char *forced_reason; /* that variant does not fit */
     int nassumptions;
     char assumptions[8][INFO_LINE];
 } info_prediction_t;

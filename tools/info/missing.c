@@ -51,13 +51,12 @@ static void check_host(info_t *info)
 
     if (!host->memfd) {
         add(info, host->memfd_reason,
-            host->memfd_reason == DMA_REASON_arena_zero
-                ? ASIDE_COST
-                : "a file in the session directory is tried; without one, " ASIDE_COST,
+            !info->mpi.params.arena_bytes ? ASIDE_COST
+                                          : "a file in the session directory is tried; without one, " ASIDE_COST,
             "shared memory: %s", host->memfd_why);
     }
     if (!host->cross && info->mpi.params.cross_memory) {
-        add(info, DMA_REASON_cross_untried, "blocks are copied twice, through shared memory", "cross memory: %s",
+        add(info, DMA_REASON_cross_refused, "blocks are copied twice, through shared memory", "cross memory: %s",
             host->cross_why);
     }
     if (host->usable < 2) {
@@ -76,7 +75,7 @@ static void check_net(info_t *info)
     }
 #ifdef DMA_HAVE_UCX
     else if (!info->ucx_usable) {
-        add(info, DMA_REASON_network_unusable, cost, "UCX: %s", info->ucx.why);
+        add(info, DMA_REASON_network_missing, cost, "UCX: %s", info->ucx.why);
     }
 #endif
 }
@@ -138,14 +137,11 @@ static void check_packets(info_t *info, int i)
 
         if (packet->has && !packet->used && feature != DMA_RECORD_TIMESTAMP) {
             snprintf(what, sizeof(what), "packet %s: %s%s%s", dma_record_feature_name(feature),
-                     dma_reason_text(broken   ? DMA_REASON_packet_broken
-                                     : failed ? DMA_REASON_packet_failed
-                                              : DMA_REASON_packet_untried),
+                     broken   ? "it failed in the self-test"
+                     : failed ? "it failed when coll_dma_accept tried it"
+                              : "coll_dma_accept has not tried it",
                      packet->why[0] ? ": " : "", packet->why);
-            add_gpu(info, i,
-                    broken   ? DMA_REASON_packet_broken
-                    : failed ? DMA_REASON_packet_failed
-                             : DMA_REASON_packet_untried,
+            add_gpu(info, i, broken || failed ? DMA_REASON_packet_failed : DMA_REASON_packets_unrecorded,
                     packet_cost(feature), what);
         }
     }
@@ -162,7 +158,7 @@ static void check_gpu(info_t *info, int i)
         add_gpu(info, i, DMA_REASON_staged_no_engine, "its memory goes through the host", what);
     } else if (!sdma && strcmp(info->mpi.params.engine, "stream") != 0) {
         snprintf(what, sizeof(what), "the engine sdma: %.200s", gpu->sdma_why);
-        add_gpu(info, i, gpu->sdma_reason,
+        add_gpu(info, i, DMA_REASON_engine_refused,
                 "copies of the runtime: on one queue, nothing armed, and exchanges in three copies", what);
     }
     if (sdma && !gpu->named) {

@@ -134,12 +134,12 @@ static bool predict_gpu(const info_t *info, dma_choices_t *choices, dma_plan_req
 static void choose(const dma_profile_t *profile, const dma_plan_req_t *req, int forced, info_prediction_t *p)
 {
     dma_choice_t choice;
-    dma_reason_t reason;
+    const char *reason;
     bool done = dma_plan_choose(profile, req, forced, &choice, &reason) == DMA_OK;
 
     p->chosen = -1;
     p->forced = forced >= 0 ? dma_variants[forced]->name : NULL;
-    p->forced_reason = forced >= 0 ? reason : DMA_REASON_NONE;
+    p->forced_reason = forced >= 0 ? reason : NULL;
     for (int v = 0; dma_variants[v] && p->n < INFO_VARIANTS; v++) {
         info_variant_t *row = &p->variants[p->n];
         dma_choice_t c;
@@ -226,7 +226,7 @@ static bool lay_out(const info_question_t *q, dma_node_map_t *map)
 static void choose_cluster(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced,
                            info_prediction_t *p)
 {
-    dma_reason_t reason;
+    const char *reason;
     int best = dma_cluster_choose(profile, req, bytes, forced, &reason);
 
     p->chosen = best;

@@ -184,7 +184,6 @@ static void report_sdma(out_t *o, const info_gpus_t *gpus, int i)
     out_object(o, "sdma");
     out_bool(o, "works", gpu->located && gpu->provider);
     out_text(o, "why", gpu->sdma_why);
-    out_text(o, "reason", gpu->sdma_reason ? dma_reasons[gpu->sdma_reason].name : NULL);
     if (gpu->located) {
         report_engines(o, gpus, i);
         if (like) {
@@ -298,7 +297,7 @@ static void report_variant(out_t *o, const info_prediction_t *p, int i)
                  v->armed ? ", armed" : "");
     }
     if (!v->fits) {
-        snprintf(why, sizeof(why), "cannot: %s", dma_reason_text(v->reason));
+        snprintf(why, sizeof(why), "cannot: %s", v->reason);
     } else if (i == p->chosen) {
         snprintf(why, sizeof(why), "chosen%s", p->forced && !p->forced_reason ? ", because a parameter names it" : "");
     } else if (p->chosen >= 0 && v->cost_ps == p->variants[p->chosen].cost_ps) {
@@ -318,7 +317,7 @@ static void report_variant(out_t *o, const info_prediction_t *p, int i)
     }
     out_number(o, "queues", v->queues);
     out_bool(o, "armed", v->armed);
-    out_text(o, "reason", v->fits ? NULL : dma_reasons[v->reason].name);
+    out_text(o, "reason", v->fits ? NULL : v->reason);
     out_text(o, "why", why);
     out_close(o);
     if (v->fits) {
@@ -366,9 +365,9 @@ void info_report_prediction(out_t *o, const info_t *info)
     out_text(o, "model", p->model);
     out_text(o, "chosen", p->chosen >= 0 ? p->variants[p->chosen].name : NULL);
     out_text(o, "forced", p->forced);
-    out_text(o, "forced_reason", p->forced_reason ? dma_reason_text(p->forced_reason) : NULL);
+    out_text(o, "forced_reason", p->forced_reason);
     if (p->forced_reason) {
-        out_say(o, 1, "%s, which a parameter names, is not taken: %s", p->forced, dma_reason_text(p->forced_reason));
+        out_say(o, 1, "%s, which a parameter names, is not taken: %s", p->forced, p->forced_reason);
     }
     out_array(o, "variants");
     for (int i = 0; i < p->n; i++) {

@@ -114,7 +114,7 @@ static void allocate_block(dma_comm_t *comm, setup_t *s, dma_why_t *why)
     }
     s->block = dma_setup_take_block(comm, s->arena, &geom, s->first_seq);
     if (!s->block) {
-        *why = dma_why(DMA_REASON_arena_limit);
+        *why = dma_why(DMA_REASON_arena_limit, NULL);
         return;
     }
     s->mine.geom = geom;
@@ -256,20 +256,20 @@ static dma_why_t map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     dma_reason_t why;
 
     if (h->protocol != PROTOCOL || h->first_seq != s->first_seq) {
-        return dma_why(DMA_REASON_versions_differ);
+        return dma_why(DMA_REASON_versions_differ, NULL);
     }
     if (!h->arena.nonce) {
         return h->why;
     }
     if (!dma_geom_valid(&h->geom) || h->block % DMA_ARENA_ALIGN) {
-        return dma_why(DMA_REASON_layout_invalid);
+        return dma_why(DMA_REASON_versions_differ, "a rank's shared memory is laid out in a way that cannot be");
     }
     if (dma_registry_get(&h->arena, &peer->mapping, &why) != DMA_OK) {
-        return dma_why(why);
+        return dma_why(why, NULL);
     }
     if (h->block > peer->mapping->bytes ||
         dma_block_layout(&h->geom, comm->nranks).bytes > peer->mapping->bytes - h->block) {
-        return dma_why(DMA_REASON_block_outside);
+        return dma_why(DMA_REASON_versions_differ, "a rank's block is outside its shared memory");
     }
     peer->block = (dma_block_t *)(peer->mapping->base + h->block);
     if (r != comm->rank) {
@@ -279,7 +279,7 @@ static dma_why_t map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
             *cross = false;
         }
     }
-    return dma_why(DMA_REASON_NONE);
+    return dma_why(DMA_REASON_NONE, NULL);
 }
 
 /* The memory that a rank has offered for measurements, or NULL. */
@@ -401,8 +401,7 @@ static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
 /* The attempt has failed on all ranks: the next one, or ASIDE. A file counts towards the same limit as the arena. */
 static dma_status_t fail_attempt(dma_comm_t *comm, setup_t *s, const dma_why_t *why)
 {
-    bool next =
-        s->attempt + 1 < ATTEMPTS && why->reason != DMA_REASON_arena_limit && why->reason != DMA_REASON_arena_zero;
+    bool next = s->attempt + 1 < ATTEMPTS && why->reason != DMA_REASON_arena_limit;
 
     snprintf(comm->reason, sizeof(comm->reason), "%s", why->text);
     dma_comm_count_reason(comm, why->reason);
@@ -423,7 +422,7 @@ static dma_status_t fail_attempt(dma_comm_t *comm, setup_t *s, const dma_why_t *
 /* All results are here: READY, the next attempt, or ASIDE. */
 static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
 {
-    dma_why_t why = dma_why(DMA_REASON_NONE);
+    dma_why_t why = dma_why(DMA_REASON_NONE, NULL);
     bool cross = true;
 
     for (int r = 0; r < comm->nranks; r++) {
@@ -481,7 +480,7 @@ static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
     }
     v.cross = cross;
     if (!cross && s->all[0].choices.cross_memory) {
-        dma_comm_note_reason(comm, DMA_REASON_cross_untried);
+        dma_comm_note_reason(comm, DMA_REASON_cross_refused);
     }
     if (v.mapped) {
         measure(comm, s, &v.measured);

@@ -253,12 +253,6 @@ static void nudge_all(const dma_sdma_binding_t *b)
     }
 }
 
-static dma_status_t refuse_arming(const dma_sdma_binding_t *b, dma_reason_t reason)
-{
-    dma_gpu_count(b->unit->counters, DMA_COUNT_REASON + (int)reason, 1);
-    return DMA_UNSUPPORTED;
-}
-
 /* What was built is given to the engines, and waits. */
 static void publish(dma_sdma_binding_t *b, const dma_run_t *run)
 {
@@ -284,7 +278,7 @@ static void publish(dma_sdma_binding_t *b, const dma_run_t *run)
 }
 
 /* These programs will not be armed, now or later. */
-static dma_status_t give_arming_up(dma_sdma_binding_t *b, dma_reason_t reason)
+static dma_status_t give_arming_up(dma_sdma_binding_t *b)
 {
     for (int i = 1; i <= b->nranks; i++) {
         if (b->armed_queues[i]) {
@@ -295,7 +289,7 @@ static dma_status_t give_arming_up(dma_sdma_binding_t *b, dma_reason_t reason)
     if (dma_sdma_is_quiet(b)) { /* otherwise the present run uses the queues */
         b->left = !dma_sdma_arm_release(b, true);
     }
-    return refuse_arming(b, reason);
+    return DMA_UNSUPPORTED;
 }
 
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
@@ -308,28 +302,28 @@ dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes)
         return DMA_UNSUPPORTED; /* counted when it was given up */
     }
     if (!dma_queues_is_owner(&b->unit->queues)) {
-        return refuse_arming(b, DMA_REASON_sdma_arm_child);
+        return DMA_UNSUPPORTED;
     }
     if (b->stalled && !all_idle(b)) {
         b->trigger = 0; /* an engine this late is not armed again; its queues remain until the end */
-        return refuse_arming(b, DMA_REASON_sdma_arm_late);
+        return DMA_UNSUPPORTED;
     }
     b->stalled = false;
     if (!create_queues(b, run)) {
-        return give_arming_up(b, DMA_REASON_sdma_arm_queues);
+        return give_arming_up(b);
     }
     if (run->parts && !dma_sdma_parts_prepare(b, run)) {
-        return refuse_arming(b, DMA_REASON_sdma_arm_memory);
+        return DMA_UNSUPPORTED;
     }
     pthread_mutex_lock(&unit->draft_lock);
     memory = unit->draft || (unit->draft = malloc(2 * BODY_DWORDS * sizeof(*unit->draft)));
     fits = memory && build_all(b, run, bytes, unit->draft);
     pthread_mutex_unlock(&unit->draft_lock);
     if (!memory) {
-        return refuse_arming(b, DMA_REASON_sdma_arm_memory);
+        return DMA_UNSUPPORTED;
     }
     if (!fits) {
-        return give_arming_up(b, DMA_REASON_sdma_arm_size);
+        return give_arming_up(b);
     }
     publish(b, run);
     return DMA_OK;

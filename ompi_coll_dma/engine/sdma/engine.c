@@ -26,7 +26,7 @@
 
 enum {
     PACKET_FAILED = DMA_COUNT_REASON + DMA_REASON_packet_failed,
-    PACKET_UNTRIED = DMA_COUNT_REASON + DMA_REASON_packet_untried,
+    PACKET_UNTRIED = DMA_COUNT_REASON + DMA_REASON_packets_unrecorded,
 };
 
 /* Takes away the packets that are not proven, and says which these are. */
@@ -77,7 +77,7 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, const dma_proof_
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     if (dma_queues_open(&unit->queues, dma_providers, config->queues, &gpu, &first, reason) != DMA_OK) {
-        return dma_gpu_refuse_for(config->counters, why, DMA_REASON_sdma_providers, reason);
+        return dma_gpu_refuse(why, reason);
     }
     return DMA_OK;
 }
@@ -112,7 +112,7 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof
     dma_status_t status;
 
     if (!unit) {
-        return dma_gpu_refuse_for(config->counters, why, DMA_REASON_sdma_memory, NULL);
+        return dma_gpu_refuse(why, "no memory for the engine");
     }
     unit->rt = config->rt;
     unit->device = config->device;
@@ -120,7 +120,7 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof
     unit->counters = config->counters;
     unit->budget = config->budget;
     if (strcmp(config->rt->name, "hip")) {
-        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_sdma_vendor, NULL);
+        status = dma_gpu_refuse(why, "the device is not AMD's");
     } else {
         status = dma_sdma_locate(config, unit, why);
     }
@@ -176,7 +176,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     dma_sdma_unit_t *unit;
     dma_proof_t proof = {0};
     dma_status_t status;
-    dma_reason_t wrong;
+    const char *wrong, *failure;
 
     dma_proof_load(&proof, config->record);
     status = open_unit(config, &proof, &unit, why);
@@ -188,7 +188,8 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
         return status;
     }
     if ((wrong = dma_sdma_selftest(unit, config->advice))) {
-        status = dma_gpu_refuse_for(config->counters, why, wrong, dma_sdma_failure(unit));
+        failure = dma_sdma_failure(unit);
+        status = dma_gpu_refuse(why, failure ? failure : wrong);
         dma_sdma_unit_close(unit);
         return status;
     }
@@ -257,13 +258,13 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
     dma_sdma_binding_t *b;
 
     if (failure) {
-        return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_sdma_bind_fault, failure);
+        return dma_gpu_refuse(why, failure);
     }
     if (atomic_load(&unit->off)) {
-        return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_sdma_bind_stopped, NULL);
+        return dma_gpu_refuse(why, "the engine was stopped after a failure");
     }
     if (!(b = binding_alloc(n))) {
-        return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_sdma_bind_memory, NULL);
+        return dma_gpu_refuse(why, "no memory to bind the engine sdma");
     }
     for (size_t r = 0; r < n; r++) {
         b->nodes[r] = params->traits[r].node;
@@ -278,7 +279,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
         if (!(b->queues[r] = dma_queue_get(&unit->queues, &b->picks[r], b->nodes[r]))) {
             release_queues(b);
             free(b);
-            return dma_gpu_refuse_for(unit->counters, why, DMA_REASON_queues_taken, NULL);
+            return dma_gpu_refuse(why, "the driver gives this process no queue");
         }
     }
     dma_sdma_stamps_make(b, params->stamps);

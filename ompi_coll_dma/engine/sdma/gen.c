@@ -79,7 +79,8 @@ const dma_gen_t *dma_gen_find(uint32_t device_id, uint32_t version, const char *
     if (version / 10000 == 9) {
         return &generations[GFX9];
     }
-    *reason = version ? dma_reason_text(DMA_REASON_sdma_generation) : dma_reason_text(DMA_REASON_sdma_version);
+    *reason = version ? "its SDMA engines are of another generation than gfx9, with other packets"
+                      : "it does not say its gfx version";
     return NULL;
 }
 

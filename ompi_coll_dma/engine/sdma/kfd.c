@@ -49,7 +49,7 @@ dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gp
 {
     kfd_provider_t *k = calloc(1, sizeof(*k));
     dma_kfd_version_t version = {0};
-    const char *reason = dma_reason_text(DMA_REASON_queues_memory);
+    const char *reason = "no memory";
 
     if (!k) {
         goto refuse;
@@ -62,12 +62,12 @@ dma_status_t dma_kfd_open(const dma_kfd_sys_t *sys, const dma_provider_gpu_t *gp
     }
     k->fd = sys->open(DMA_TOPO_DEVICE, O_RDWR | O_CLOEXEC);
     if (k->fd < 0) {
-        snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s: %s", dma_reason_text(DMA_REASON_kfd_closed), strerror(errno));
+        snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s: %s", "the driver's file cannot be opened", strerror(errno));
         free(k);
         return DMA_UNSUPPORTED;
     }
     if (kfd_ioctl(k, DMA_KFD_GET_VERSION, &version) != 0 || version.major != DMA_KFD_MAJOR) {
-        reason = dma_reason_text(DMA_REASON_kfd_interface);
+        reason = "its interface is not the one we know";
         goto close_file;
     }
     k->base = (dma_provider_t){.ops = &dma_provider_kfd, .names_engines = version.minor >= DMA_KFD_BY_ENG_MINOR};
@@ -115,16 +115,16 @@ static const char *refusal_text(int error)
 {
     switch (error) {
     case ENOMEM:
-        return dma_reason_text(DMA_REASON_queues_engine_full);
+        return "no queue is free on the engine";
     case EPERM:
-        return dma_reason_text(DMA_REASON_kfd_full);
+        return "the device has all the queues it may have";
     case EINVAL:
-        return dma_reason_text(DMA_REASON_kfd_invalid);
+        return "the kernel does not accept the engine or the memory";
     case ESRCH:
     case ENODEV:
-        return dma_reason_text(DMA_REASON_kfd_denied);
+        return "the kernel does not let this process use the device";
     default:
-        return dma_reason_text(DMA_REASON_kfd_refused);
+        return "the kernel makes no queue";
     }
 }
 
@@ -208,16 +208,16 @@ static void *make_ring(const kfd_provider_t *k, uint64_t bytes, uint64_t *handle
     dma_kfd_map_t map = {.gpu_ids = (uintptr_t)&k->gpu_id, .count = 1};
 
     if (!ring) {
-        *reason = dma_reason_text(DMA_REASON_queues_memory);
+        *reason = "no memory";
         return NULL;
     }
     if (kfd_ioctl(k, DMA_KFD_ALLOC, &alloc) != 0) {
-        *reason = dma_reason_text(DMA_REASON_kfd_ring_memory);
+        *reason = "the kernel does not accept memory for a ring";
         goto unmap_pages;
     }
     map.handle = *handle = alloc.handle;
     if (kfd_ioctl(k, DMA_KFD_MAP, &map) != 0) {
-        *reason = dma_reason_text(DMA_REASON_kfd_ring_map);
+        *reason = "the kernel does not map memory for a ring";
         goto free_memory;
     }
     return ring;
@@ -256,7 +256,7 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
         return DMA_UNSUPPORTED;
     }
     if (!(pointers = dma_rocr_alloc(&k->rocr, &k->pool, k->page))) {
-        *reason = dma_reason_text(DMA_REASON_queues_memory);
+        *reason = "no memory";
         goto drop_memory;
     }
     args.ring = (uintptr_t)ring;
@@ -267,7 +267,7 @@ static dma_status_t kfd_create(dma_provider_t *provider, dma_map_kind_t kind, ui
         goto free_pointers;
     }
     if (!map_doorbells(k, args.doorbell_offset)) {
-        *reason = dma_reason_text(DMA_REASON_kfd_doorbells);
+        *reason = "the doorbells cannot be mapped";
         goto drop_queue;
     }
     *queue = (dma_provider_queue_t){

@@ -4,28 +4,28 @@
 
 dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {
-    dma_counters_t *counters = config->counters;
-    const char *reason = dma_reason_text(DMA_REASON_sdma_memory);
+    const char *reason = "no memory for the engine";
     uint32_t location;
 
     if (config->rt->device_pci(config->device, &unit->pci) != DMA_OK) {
-        return dma_gpu_refuse_for(counters, why, DMA_REASON_sdma_location, NULL);
+        return dma_gpu_refuse(why, "the runtime does not say where the device is");
     }
     if (dma_topo_read(config->sysfs ? config->sysfs : DMA_TOPO_ROOT, &unit->topo, &reason) != DMA_OK) {
-        return dma_gpu_refuse_for(counters, why, dma_reason_of(reason), reason);
+        return dma_gpu_refuse(why, reason);
     }
     location = unit->pci.bus << 8 | unit->pci.device << 3 | unit->pci.function;
     unit->gpu = dma_topo_find(unit->topo, unit->pci.domain, location, DMA_TOPO_ANY_PARTITION);
     if (!unit->gpu) {
         bool several = dma_topo_count(unit->topo, unit->pci.domain, location);
 
-        return dma_gpu_refuse_for(counters, why, several ? DMA_REASON_sdma_partitions : DMA_REASON_sdma_absent, NULL);
+        return dma_gpu_refuse(why, several ? "several GPUs or partitions have the PCI address of the device"
+                                           : "the device is not among the GPUs that the kernel describes");
     }
     if (!unit->pci.has_function && !dma_topo_is_whole_device(unit->topo, unit->gpu)) {
-        return dma_gpu_refuse_for(counters, why, DMA_REASON_sdma_partition_unknown, NULL);
+        return dma_gpu_refuse(why, "the runtime does not say which partition of a GPU the device is");
     }
     if (!(unit->gen = dma_gen_find(unit->gpu->device_id, unit->gpu->version, &reason))) {
-        return dma_gpu_refuse_for(counters, why, dma_reason_of(reason), reason);
+        return dma_gpu_refuse(why, reason);
     }
     unit->limited = *unit->gen;
     unit->limited.has &= config->stamps ? ~UINT32_C(0) : ~(uint32_t)DMA_GEN_TIMESTAMP;
@@ -43,7 +43,6 @@ dma_provider_gpu_t dma_sdma_provider_gpu(const dma_sdma_unit_t *unit, const dma_
         .by_number = unit->gen->even_engines,
         .refuses = proof ? dma_proof_copies_failed : NULL,
         .refuses_arg = (void *)(uintptr_t)proof,
-        .counters = unit->counters,
     };
 }
 

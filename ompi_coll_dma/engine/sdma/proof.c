@@ -42,8 +42,7 @@ bool dma_proof_copies_failed(void *arg, const char *provider, char *why)
         results[DMA_RECORD_COPY].state != DMA_RECORD_FAILED) {
         return false;
     }
-    snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s: %.100s", dma_reason_text(DMA_REASON_queues_record),
-             results[DMA_RECORD_COPY].reason);
+    snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s: %.100s", "by its record copies failed", results[DMA_RECORD_COPY].reason);
     return true;
 }
 

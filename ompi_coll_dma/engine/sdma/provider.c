@@ -1,23 +1,11 @@
 /* Selection of a queue provider: see provider.h. */
 #include "engine/sdma/provider.h"
 
-#include "engine/gpu.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 const dma_provider_ops_t *const dma_providers[] = {&dma_provider_rocr, &dma_provider_thunk, &dma_provider_kfd, NULL};
-
-void dma_provider_pass_over(const dma_provider_gpu_t *gpu, char *why, const char *name, const char *reason)
-{
-    dma_reason_t row = dma_reason_of(reason);
-
-    if (row) {
-        dma_gpu_count(gpu->counters, DMA_COUNT_REASON + (int)row, 1);
-    }
-    dma_provider_add_reason(why, name, reason);
-}
 
 void dma_provider_add_reason(char *why, const char *name, const char *reason)
 {
@@ -34,10 +22,7 @@ dma_provider_search_t dma_provider_search(const dma_provider_ops_t *const *list,
     const char *switched = getenv("HSA_ENABLE_SDMA");
     bool off = switched && !strcmp(switched, "0");
 
-    snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s", off ? dma_reason_text(DMA_REASON_queues_environment) : "");
-    if (off) {
-        dma_gpu_count(gpu->counters, DMA_COUNT_REASON + DMA_REASON_queues_environment, 1);
-    }
+    snprintf(why, DMA_PROVIDER_WHY_BYTES, "%s", off ? "HSA_ENABLE_SDMA=0 in the environment" : "");
     return (dma_provider_search_t){.list = off ? none : list, .wanted = any ? NULL : wanted, .gpu = gpu, .why = why};
 }
 
@@ -48,7 +33,7 @@ static bool open_naming(dma_provider_search_t *s, uint32_t index, dma_provider_t
     char reason[DMA_PROVIDER_WHY_BYTES];
 
     if (ops->open(s->gpu, provider, reason) != DMA_OK) {
-        dma_provider_pass_over(s->gpu, s->why, ops->name, reason);
+        dma_provider_add_reason(s->why, ops->name, reason);
         return false;
     }
     if ((*provider)->names_engines) {
@@ -56,7 +41,7 @@ static bool open_naming(dma_provider_search_t *s, uint32_t index, dma_provider_t
     }
     (*provider)->ops->close(*provider);
     if (s->gpu->by_number) {
-        dma_provider_pass_over(s->gpu, s->why, ops->name, dma_reason_text(DMA_REASON_queues_unnamed));
+        dma_provider_add_reason(s->why, ops->name, "it cannot name engines, and some are not there");
     } else {
         s->unnamed |= UINT32_C(1) << index;
     }
@@ -72,7 +57,7 @@ static bool open_unnamed(dma_provider_search_t *s, uint32_t index, dma_provider_
         return false;
     }
     if (ops->open(s->gpu, provider, reason) != DMA_OK) {
-        dma_provider_pass_over(s->gpu, s->why, ops->name, reason);
+        dma_provider_add_reason(s->why, ops->name, reason);
         return false;
     }
     return true;
@@ -86,7 +71,7 @@ static bool is_refused(dma_provider_search_t *s, const char *name)
         return false;
     }
     if (s->round == 0) {
-        dma_provider_pass_over(s->gpu, s->why, name, reason);
+        dma_provider_add_reason(s->why, name, reason);
     }
     return true;
 }
@@ -106,9 +91,7 @@ dma_status_t dma_provider_open(dma_provider_search_t *s, dma_provider_t **provid
         }
     }
     if (!s->why[0]) {
-        snprintf(s->why, DMA_PROVIDER_WHY_BYTES, "%s: \"%.60s\"", dma_reason_text(DMA_REASON_queues_unknown),
-                 s->wanted);
-        dma_gpu_count(s->gpu->counters, DMA_COUNT_REASON + DMA_REASON_queues_unknown, 1);
+        snprintf(s->why, DMA_PROVIDER_WHY_BYTES, "%s: \"%.60s\"", "there is no queue provider of this name", s->wanted);
     }
     return DMA_UNSUPPORTED;
 }

@@ -40,7 +40,6 @@ typedef struct dma_provider_gpu {
     /* Must a provider not be used? Then *why, of DMA_PROVIDER_WHY_BYTES, says why. NULL: all may be used. */
     bool (*refuses)(void *arg, const char *provider, char *why);
     void *refuses_arg;
-    dma_counters_t *counters; /* of the process; NULL: nobody reads them */
 } dma_provider_gpu_t;
 
 typedef struct dma_provider_queue {
@@ -113,9 +112,6 @@ dma_provider_search_t dma_provider_search(const dma_provider_ops_t *const *list,
                                           const dma_provider_gpu_t *gpu, char *why);
 /* Opens the next provider of the search: first those whose queues can name engines. DMA_UNSUPPORTED: there is none left. */
 dma_status_t dma_provider_open(dma_provider_search_t *search, dma_provider_t **provider);
-/* The same as dma_provider_add_reason, and counts the reason. Every reason of a provider is the text of a row of
- * reasons_table.h, behind which details may follow after ": "; test/reasons.sh looks for others. */
-void dma_provider_pass_over(const dma_provider_gpu_t *gpu, char *why, const char *name, const char *reason);
 /* Appends "name: reason" to a text of DMA_PROVIDER_WHY_BYTES, as far as there is room. */
 void dma_provider_add_reason(char *why, const char *name, const char *reason);
 

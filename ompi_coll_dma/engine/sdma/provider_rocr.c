@@ -37,7 +37,7 @@ static bool is_new_enough(const dma_rocr_queues_t *queues)
 static dma_status_t rocr_open(const dma_provider_gpu_t *gpu, dma_provider_t **provider, char *why)
 {
     rocr_provider_t *r = calloc(1, sizeof(*r));
-    const char *reason = dma_reason_text(DMA_REASON_queues_memory);
+    const char *reason = "no memory";
 
     if (!r) {
         goto refuse;
@@ -47,7 +47,7 @@ static dma_status_t rocr_open(const dma_provider_gpu_t *gpu, dma_provider_t **pr
         goto free_provider;
     }
     if (!is_new_enough(&r->queues)) {
-        reason = dma_reason_text(DMA_REASON_rocr_no_pointers);
+        reason = "this version of ROCr does not show the pointers of DMA queues";
         goto free_provider;
     }
     r->base = (dma_provider_t){.ops = &dma_provider_rocr, .names_engines = true};
@@ -94,13 +94,13 @@ static const char *refusal_text(uint32_t status)
 {
     switch (status) {
     case DMA_ROCR_INVALID_ARGUMENT:
-        return dma_reason_text(DMA_REASON_rocr_engine);
+        return "ROCr does not know the engine";
     case DMA_ROCR_INVALID_CREATION:
-        return dma_reason_text(DMA_REASON_rocr_kernel);
+        return "the kernel driver cannot make queues on a given engine";
     case DMA_ROCR_OUT_OF_RESOURCES:
-        return dma_reason_text(DMA_REASON_queues_engine_full);
+        return "no queue is free on the engine";
     default:
-        return dma_reason_text(DMA_REASON_rocr_refused);
+        return "ROCr makes no queue";
     }
 }
 
@@ -130,13 +130,13 @@ static const char *describe(const rocr_provider_t *r, const dma_rocr_queue_desc_
         .handle = (uintptr_t)made,
     };
     if (r->queues.info(made, DMA_ROCR_QUEUE_ENGINE_ID, &engine) != DMA_ROCR_SUCCESS || engine != desc->engine) {
-        return dma_reason_text(DMA_REASON_rocr_elsewhere);
+        return "ROCr has made a queue on another engine";
     }
     if (!made->ring || made->bytes != desc->bytes || !queue->read_ptr || !queue->write_ptr) {
-        return dma_reason_text(DMA_REASON_rocr_ring);
+        return "ROCr does not show the ring or the pointers of the queue";
     }
     if (!made->doorbell || made->doorbell->kind != DMA_ROCR_SIGNAL_DOORBELL || !made->doorbell->doorbell) {
-        return dma_reason_text(DMA_REASON_rocr_doorbell);
+        return "the queue has no doorbell of hardware";
     }
     queue->doorbell = made->doorbell->doorbell;
     return NULL;
@@ -159,7 +159,7 @@ static uint32_t create_on(const rocr_provider_t *r, uint32_t engine, uint64_t by
     uint32_t status;
 
     if (!error) {
-        *reason = dma_reason_text(DMA_REASON_queues_memory);
+        *reason = "no memory";
         return DMA_ROCR_ERROR;
     }
     status = r->queues.create(r->pool.gpu, &desc, 1);
@@ -193,7 +193,7 @@ static dma_status_t rocr_create(dma_provider_t *provider, dma_map_kind_t kind, u
     if (kind == DMA_MAP_ENGINE) {
         return create_on(r, engine, bytes, queue, reason) == DMA_ROCR_SUCCESS ? DMA_OK : DMA_UNSUPPORTED;
     }
-    *reason = dma_reason_text(DMA_REASON_rocr_no_engine);
+    *reason = "the device has no such engine";
     for (uint32_t i = 0; i < count && status != DMA_ROCR_SUCCESS && status != DMA_ROCR_INVALID_CREATION; i++) {
         status = create_on(r, first + r->turn++ % count, bytes, queue, reason);
     }

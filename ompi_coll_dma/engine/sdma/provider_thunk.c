@@ -44,7 +44,7 @@ static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **p
     uint32_t rc;
 
     if (!t) {
-        return refuse(why, dma_reason_text(DMA_REASON_queues_memory));
+        return refuse(why, "no memory");
     }
     if (dma_thunk_find(&t->thunk, &reason) != DMA_OK || dma_rocr_find(&rocr, &reason) != DMA_OK ||
         dma_rocr_find_gpu(&rocr, &gpu->address, &found, &reason) != DMA_OK) {
@@ -57,7 +57,7 @@ static dma_status_t thunk_open(const dma_provider_gpu_t *gpu, dma_provider_t **p
             t->thunk.close();
         }
         free(t);
-        return refuse(why, dma_reason_text(DMA_REASON_thunk_foreign));
+        return refuse(why, "ROCr does not use the libhsakmt that is in this process");
     }
     t->base = (dma_provider_t){.ops = &dma_provider_thunk, .names_engines = false};
     t->node = found.thunk_node;
@@ -108,13 +108,13 @@ static dma_status_t thunk_create(dma_provider_t *provider, dma_map_kind_t kind, 
 
     (void)engine; /* cannot be named */
     if (!ring) {
-        *reason = dma_reason_text(DMA_REASON_queues_memory);
+        *reason = "no memory";
         return DMA_UNSUPPORTED;
     }
     if (t->thunk.create_queue(t->node, kind == DMA_MAP_XGMI ? DMA_THUNK_QUEUE_SDMA_XGMI : DMA_THUNK_QUEUE_SDMA,
                               TIME_SLICE, DMA_THUNK_PRIORITY_MAXIMUM, ring, bytes, NULL, &made) != DMA_THUNK_SUCCESS) {
         thunk_free(provider, ring, bytes);
-        *reason = dma_reason_text(DMA_REASON_thunk_refused); /* it does not return the kernel's reason */
+        *reason = "libhsakmt makes no queue"; /* it does not return the kernel's reason */
         return DMA_UNSUPPORTED;
     }
     *queue = (dma_provider_queue_t){.id = made.id,

@@ -143,7 +143,7 @@ static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t 
     dma_queue_t *queue;
     dma_ring_memory_t memory;
 
-    q->refusal = dma_reason_text(DMA_REASON_queues_memory);
+    q->refusal = "no memory";
     if (!~q->slots_used || !(queue = calloc(1, sizeof(*queue)))) {
         return NULL;
     }
@@ -156,7 +156,7 @@ static dma_queue_t *create_queue(dma_queues_t *q, dma_map_kind_t kind, uint32_t 
                                  .write_ptr = queue->made.write_ptr,
                                  .doorbell = queue->made.doorbell};
     if (dma_ring_init(&queue->ring, &memory) != DMA_OK) {
-        q->refusal = dma_reason_text(DMA_REASON_queues_counters);
+        q->refusal = "its counters do not begin equal";
         goto destroy_queue;
     }
     q->refusal = NULL;
@@ -267,7 +267,7 @@ static bool set_up(dma_queues_t *q, const dma_map_pick_t *first)
 {
     dma_queue_t *queue;
 
-    q->refusal = dma_reason_text(DMA_REASON_queues_memory);
+    q->refusal = "no memory";
     if (!(q->owner = make_owner_word())) {
         return false;
     }
@@ -298,7 +298,7 @@ dma_status_t dma_queues_open(dma_queues_t *q, const dma_provider_ops_t *const *p
         if (set_up(q, first)) {
             return DMA_OK;
         }
-        dma_provider_pass_over(gpu, why, ops->name, q->refusal);
+        dma_provider_add_reason(why, ops->name, q->refusal);
         dma_provider_add_reason(q->passed_over, ops->name, q->refusal);
         ops->close(q->provider);
     }

@@ -40,7 +40,7 @@ static dma_status_t find(const dma_gpu_symbol_t *wanted, size_t n, void *calls, 
     void *library = dma_gpu_find_library(names);
 
     if (!library) {
-        *reason = dma_reason_text(DMA_REASON_rocr_absent);
+        *reason = "ROCr is not loaded";
         return DMA_UNSUPPORTED;
     }
     if (!dma_gpu_find_symbols(library, wanted, n, calls)) {
@@ -53,13 +53,13 @@ static dma_status_t find(const dma_gpu_symbol_t *wanted, size_t n, void *calls, 
 
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason)
 {
-    return find(symbols, sizeof(symbols) / sizeof(symbols[0]), rocr, dma_reason_text(DMA_REASON_rocr_lacks), reason);
+    return find(symbols, sizeof(symbols) / sizeof(symbols[0]), rocr, "this version of ROCr lacks a function", reason);
 }
 
 dma_status_t dma_rocr_queues_find(dma_rocr_queues_t *queues, const char **reason)
 {
     return find(queue_symbols, sizeof(queue_symbols) / sizeof(queue_symbols[0]), queues,
-                dma_reason_text(DMA_REASON_rocr_no_queues), reason);
+                "this version of ROCr makes no DMA queues", reason);
 }
 
 typedef struct search {
@@ -125,11 +125,11 @@ static uint32_t visit_pool(dma_rocr_handle_t pool, void *data)
 static dma_status_t find_agents(search_t *s, const char **reason)
 {
     if (s->rocr->iterate_agents(visit_agent, s) != DMA_ROCR_SUCCESS) {
-        *reason = dma_reason_text(DMA_REASON_rocr_stopped);
+        *reason = "ROCr does not run";
         return DMA_UNSUPPORTED;
     }
     if (s->ngpus != 1) {
-        *reason = s->ngpus ? dma_reason_text(DMA_REASON_rocr_several) : dma_reason_text(DMA_REASON_rocr_hidden);
+        *reason = s->ngpus ? "ROCr shows several devices with this PCI address" : "ROCr does not show the device";
         return DMA_UNSUPPORTED;
     }
     return DMA_OK;
@@ -162,7 +162,7 @@ dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, const dma_rocr_address_t
         s.has_cpu = true;
     }
     if (!s.has_cpu || rocr->iterate_pools(s.cpu, visit_pool, &s) != DMA_ROCR_SUCCESS || !s.has_pool) {
-        *reason = dma_reason_text(DMA_REASON_rocr_memory);
+        *reason = "ROCr has no fine-grained host memory";
         return DMA_UNSUPPORTED;
     }
     *pool = (dma_rocr_pool_t){.gpu = s.gpu.agent, .pool = s.pool};

@@ -52,7 +52,7 @@ static void run_packets(dma_trial_t *t, char *advice)
 
         if (wrong) {
             *has &= ~(uint32_t)p->has;
-            dma_gpu_count(t->unit->counters, DMA_COUNT_REASON + DMA_REASON_packet_broken, 1);
+            dma_gpu_count(t->unit->counters, DMA_COUNT_REASON + DMA_REASON_packet_failed, 1);
             dma_gpu_advise(advice, "%s failed in the self-test (%s)", dma_record_feature_name(p->feature), wrong);
         }
         if (!(*has & DMA_GEN_POLL)) {
@@ -61,22 +61,22 @@ static void run_packets(dma_trial_t *t, char *advice)
     }
 }
 
-dma_reason_t dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice)
+const char *dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice)
 {
     dma_map_pick_t pick = dma_map_host_facing(unit->gen, "the self-test");
     dma_trial_t t = {.seconds = COPY_SECONDS, .rounds = 1};
     double begin;
-    dma_reason_t wrong;
+    const char *wrong;
 
     if (!dma_trial_begin(&t, unit)) {
-        return DMA_REASON_sdma_test_memory;
+        return "no memory for the self-test";
     }
     /* This queue is kept, so that the engine has at least one queue, however many other processes take. */
     t.queue = dma_queue_get(&unit->queues, &pick, 0);
     begin = dma_now();
-    wrong = !t.queue                                    ? DMA_REASON_sdma_test_queue
-            : dma_trial_copy(&t, DMA_TRIAL_PLACE_BYTES) ? DMA_REASON_sdma_test_copy
-                                                        : DMA_REASON_NONE;
+    wrong = !t.queue                                    ? "no queue for the self-test"
+            : dma_trial_copy(&t, DMA_TRIAL_PLACE_BYTES) ? "a queue on the device does not do what it is told"
+                                                        : NULL;
     t.hold = HOLD_COPIES * (dma_now() - begin);
     t.hold = t.hold < HOLD_MOST ? t.hold : HOLD_MOST;
     t.late = t.queue && wrong;
@@ -85,7 +85,7 @@ dma_reason_t dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice)
         run_packets(&t, advice);
     }
     if (dma_fault_seen(&unit->fault)) {
-        wrong = DMA_REASON_sdma_test_fault; /* the others follow from it */
+        wrong = "the GPU faulted in the self-test"; /* the others follow from it */
     }
     dma_trial_end(&t);
     return wrong;

@@ -20,11 +20,11 @@ dma_status_t dma_thunk_find(dma_thunk_t *thunk, const char **reason)
     void *library = dma_gpu_find_library(names);
 
     if (!library) {
-        *reason = dma_reason_text(DMA_REASON_thunk_absent);
+        *reason = "ROCr has no libhsakmt of its own in this process";
         return DMA_UNSUPPORTED;
     }
     if (!dma_gpu_find_symbols(library, symbols, sizeof(symbols) / sizeof(symbols[0]), thunk)) {
-        *reason = dma_reason_text(DMA_REASON_thunk_lacks);
+        *reason = "this version of libhsakmt lacks a function";
         dlclose(library);
         return DMA_UNSUPPORTED;
     }

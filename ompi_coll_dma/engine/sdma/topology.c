@@ -147,7 +147,7 @@ static dma_status_t read_nodes(reader_t *r, int nnodes, dma_topo_t *topo)
 
 static const char *no_gpu_reason(const dma_topo_t *topo)
 {
-    return topo->hidden ? dma_reason_text(DMA_REASON_sdma_hidden) : dma_reason_text(DMA_REASON_sdma_no_gpu);
+    return topo->hidden ? "no GPU in KFD's topology may be read by this process" : "there is no GPU in KFD's topology";
 }
 
 static dma_status_t read_tree(reader_t *r, dma_topo_t **topo, const char **reason)
@@ -157,7 +157,7 @@ static dma_status_t read_tree(reader_t *r, dma_topo_t **topo, const char **reaso
     int nnodes = dma_text_numbers(r->dir, ".", r->nodes, DMA_TOPO_MAX_NODES);
 
     if (nnodes < 0) {
-        *reason = dma_reason_text(DMA_REASON_sdma_topology);
+        *reason = "KFD's topology cannot be read, or has more than 256 nodes";
         return DMA_UNSUPPORTED;
     }
     t = calloc(1, sizeof(*t));
@@ -200,7 +200,7 @@ dma_status_t dma_topo_read(const char *root, dma_topo_t **topo, const char **rea
         close(dir);
     }
     if (r->dir < 0) {
-        *reason = dma_reason_text(DMA_REASON_sdma_driver);
+        *reason = "there is no KFD topology: the amdgpu driver is not loaded, or sysfs is not mounted";
         status = DMA_UNSUPPORTED;
         goto free_reader;
     }

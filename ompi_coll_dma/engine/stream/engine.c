@@ -59,7 +59,7 @@ static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
     if (!b || !b->words || dma_work_create(&b->work, params->nranks) != DMA_OK) {
         free(b ? b->words : NULL);
         free(b);
-        return dma_gpu_refuse_for(((dma_stream_unit_t *)handle)->counters, why, DMA_REASON_stream_bind_memory, NULL);
+        return dma_gpu_refuse(why, "no memory to bind the engine stream");
     }
     b->unit = (dma_stream_unit_t *)handle;
     b->rank = params->rank;

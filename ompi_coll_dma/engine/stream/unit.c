@@ -39,7 +39,7 @@ dma_status_t dma_stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t **re
     dma_status_t status;
 
     if (!unit) {
-        return dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_memory, NULL);
+        return dma_gpu_refuse(why, "no memory for the engine stream");
     }
     unit->rt = config->rt;
     unit->device = config->device;
@@ -47,9 +47,9 @@ dma_status_t dma_stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t **re
     unit->budget = config->budget;
     unit->writes = config->rt->write32 != NULL;
     if (dma_self_copy_method_find(config->own_copy, &unit->method) != DMA_OK) {
-        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_own_copy, NULL);
+        status = dma_gpu_refuse(why, "there is no such method to copy the own block");
     } else if ((status = make_streams(unit)) != DMA_OK) {
-        status = dma_gpu_refuse_for(config->counters, why, DMA_REASON_stream_runtime, dma_gpu_error());
+        status = dma_gpu_refuse(why, dma_gpu_error());
     }
     if (status != DMA_OK) {
         free(unit);

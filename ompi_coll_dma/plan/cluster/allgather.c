@@ -315,9 +315,9 @@ static void build_leader(dma_cluster_plan_t *plan)
     }
 }
 
-static dma_reason_t unfit_rails(const dma_cluster_req_t *req)
+static const char *unfit_rails(const dma_cluster_req_t *req)
 {
-    return req->node_map->max_size == req->node_map->min_size ? DMA_REASON_NONE : DMA_REASON_variant_nodes;
+    return req->node_map->max_size == req->node_map->min_size ? NULL : "nodes have different numbers of ranks";
 }
 
 static void build_rails(dma_cluster_plan_t *plan)

@@ -164,23 +164,23 @@ int dma_cluster_variant_find(const char *name)
     return -1;
 }
 
-static dma_reason_t why_unfit(const dma_cluster_req_t *req, int variant)
+static const char *why_unfit(const dma_cluster_req_t *req, int variant)
 {
     const dma_cluster_variant_t *v = dma_cluster_variants[variant];
 
     if (!dma_coll_is_served(req->coll, v->serves)) {
-        return DMA_REASON_variant_operation;
+        return "it does not do this operation";
     }
-    return v->unfit ? v->unfit(req) : DMA_REASON_NONE;
+    return v->unfit ? v->unfit(req) : NULL;
 }
 
 int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced,
-                       dma_reason_t *reason)
+                       const char **reason)
 {
     uint64_t best_cost = UINT64_MAX;
     int best = -1;
 
-    *reason = forced >= 0 ? why_unfit(req, forced) : DMA_REASON_NONE;
+    *reason = forced >= 0 ? why_unfit(req, forced) : NULL;
     if (forced >= 0 && !*reason) {
         return forced;
     }

@@ -117,7 +117,7 @@ typedef struct dma_cluster_variant {
     const char *help;
     uint32_t serves; /* operations with these traits */
     /* Why it cannot run the request; NULL: it can run all. Uses facts that are equal on all ranks. */
-    dma_reason_t (*unfit)(const dma_cluster_req_t *req);
+    const char *(*unfit)(const dma_cluster_req_t *req);
     void (*build)(dma_cluster_plan_t *plan);
     /* Predicted picoseconds until the last rank has completed. `bytes`: of the largest block. */
     uint64_t (*cost)(const dma_net_profile_t *profile, const dma_node_map_t *node_map, dma_coll_t coll, uint64_t bytes);
@@ -130,7 +130,7 @@ int dma_cluster_variant_find(const char *name);
 /* The variant with the lowest predicted cost for blocks of at most `bytes`, or `forced` if that is >= 0 and fits; else *reason
  * says why not. -1: none fits. */
 int dma_cluster_choose(const dma_net_profile_t *profile, const dma_cluster_req_t *req, uint64_t bytes, int forced,
-                       dma_reason_t *reason);
+                       const char **reason);
 
 /* The maximum number of messages per block, and of all blocks of a rank together. So a plan does not grow with the
  * size of the call. */

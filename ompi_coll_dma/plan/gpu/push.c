@@ -164,25 +164,27 @@ static dma_status_t bcst_build(const dma_plan_req_t *req, int rank, dma_plan_t *
 }
 
 /* In place, an all-to-all would overwrite blocks that have not been sent yet. */
-static dma_reason_t push_unfit(const dma_plan_req_t *req)
+static const char *push_unfit(const dma_plan_req_t *req)
 {
     if (req->in_place && !dma_coll_gathers(req->coll)) {
-        return DMA_REASON_variant_exchanges;
+        return "the blocks of an all-to-all in place have to be exchanged";
     }
-    return DMA_REASON_NONE;
+    return NULL;
 }
 
-static dma_reason_t pcpy_unfit(const dma_plan_req_t *req)
+static const char *pcpy_unfit(const dma_plan_req_t *req)
 {
-    return req->max_queues < (uint32_t)req->nranks - 1 ? DMA_REASON_variant_queues : push_unfit(req);
+    return req->max_queues < (uint32_t)req->nranks - 1 ? "the engine has fewer queues than there are peers"
+                                                       : push_unfit(req);
 }
 
-static dma_reason_t bcst_unfit(const dma_plan_req_t *req)
+static const char *bcst_unfit(const dma_plan_req_t *req)
 {
     if (!req->bcst) {
-        return DMA_REASON_variant_two_places;
+        return "not all engines write two places at once";
     }
-    return req->max_queues < (uint32_t)req->nranks / 2 ? DMA_REASON_variant_pair_queues : push_unfit(req);
+    return req->max_queues < (uint32_t)req->nranks / 2 ? "the engine has fewer queues than there are pairs of peers"
+                                                       : push_unfit(req);
 }
 
 static uint64_t pcpy_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)

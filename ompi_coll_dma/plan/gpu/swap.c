@@ -118,9 +118,9 @@ static dma_status_t halves_build(const dma_plan_req_t *req, int rank, dma_plan_t
     return build(req, rank, true, plan);
 }
 
-static dma_reason_t unfit(const dma_plan_req_t *req)
+static const char *unfit(const dma_plan_req_t *req)
 {
-    return req->in_place ? DMA_REASON_NONE : DMA_REASON_variant_no_exchange;
+    return req->in_place ? NULL : "nothing is to be exchanged out of place";
 }
 
 static uint64_t swap_cost(const dma_profile_t *profile, const dma_plan_req_t *req, dma_choice_t *choice)

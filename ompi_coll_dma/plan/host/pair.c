@@ -235,21 +235,21 @@ static dma_status_t reach_build(const dma_plan_req_t *req, int rank, dma_plan_t 
     return build(req, rank, true, plan);
 }
 
-static dma_reason_t pair_unfit(const dma_plan_req_t *req)
+static const char *pair_unfit(const dma_plan_req_t *req)
 {
     if (!req->geom.pair_depth || (!gathers(req) && cell_bytes(req) < MIN_CELL) ||
         req->geom.pair_bytes < (uint64_t)MIN_CHUNK * req->geom.pair_depth) {
-        return DMA_REASON_variant_pairs;
+        return "there is no room for pair buffers";
     }
-    return DMA_REASON_NONE;
+    return NULL;
 }
 
-static dma_reason_t reach_unfit(const dma_plan_req_t *req)
+static const char *reach_unfit(const dma_plan_req_t *req)
 {
     if (req->in_place && !gathers(req)) {
-        return DMA_REASON_variant_overwrites;
+        return "in place, what a peer reads would be overwritten";
     }
-    return req->cross_memory ? pair_unfit(req) : DMA_REASON_variant_reading;
+    return req->cross_memory ? pair_unfit(req) : "not every pair of ranks can read each other's memory";
 }
 
 static uint64_t ring_cost(const dma_profile_t *p, const dma_plan_req_t *req, uint64_t chunk)

@@ -71,12 +71,12 @@ static dma_status_t build(const dma_plan_req_t *req, int rank, dma_plan_t **plan
     return dma_build_end(&b, plan);
 }
 
-static dma_reason_t unfit(const dma_plan_req_t *req)
+static const char *unfit(const dma_plan_req_t *req)
 {
     if (req->geom.chunk_depth < 1 || req->geom.chunk_bytes < MIN_CHUNK) {
-        return DMA_REASON_variant_chunks;
+        return "there is no room for chunk buffers";
     }
-    return DMA_REASON_NONE;
+    return NULL;
 }
 
 /* The cost with `chunk` bytes per trip: all copies, two flags per trip and peer, and the first chunk, for which the

@@ -94,14 +94,14 @@ static dma_status_t slot_build(const dma_plan_req_t *req, int rank, dma_plan_t *
     return build(req, rank, DMA_BASE_SLOT, req->geom.slot_bytes, plan);
 }
 
-static dma_reason_t line_unfit(const dma_plan_req_t *req)
+static const char *line_unfit(const dma_plan_req_t *req)
 {
-    return req->bytes > cell_bytes(req, DMA_LINE_BYTES) ? DMA_REASON_variant_line : DMA_REASON_NONE;
+    return req->bytes > cell_bytes(req, DMA_LINE_BYTES) ? "the block is larger than its place in a descriptor" : NULL;
 }
 
-static dma_reason_t slot_unfit(const dma_plan_req_t *req)
+static const char *slot_unfit(const dma_plan_req_t *req)
 {
-    return req->bytes > cell_bytes(req, req->geom.slot_bytes) ? DMA_REASON_variant_slot : DMA_REASON_NONE;
+    return req->bytes > cell_bytes(req, req->geom.slot_bytes) ? "the block is larger than its place in a slot" : NULL;
 }
 
 /* All ranks synchronize once. Ranks that share a core then switch once. */
