@@ -88,8 +88,9 @@ DMA_PARAM_NUMBER(double, parts_patience, 0.0002, 0, 1000000, RANGE, LOCAL, TUNER
     "How long partitions that are ready may wait in an engine behind one that is not. Then the CPU starts what is left of that "
     "round of the partitioned collective.")
 DMA_PARAM_NAME(own_copy, 8, own_copies, LOCAL, TUNER,
-    "How the engine stream copies a rank's own block when the call is not in place: copy, echo (to a peer and back, so that "
-    "no compute unit is used), or auto (copy; echo while such copies have been late).")
+    "How the engine stream copies a rank's own block when the call is not in place: copy, graph (the same copy, launched "
+    "as a graph), echo (to a peer and back, so that no compute unit is used), or auto (graph if the runtime has graphs; "
+    "echo while such copies have been late).")
 DMA_PARAM_NUMBER(size_t, scratch_bytes, 268435456, 0, 1099511627776, RANGE, LOCAL, USER, "bytes",
     "Most device memory that a process holds, on all its devices together, in place of buffers that engines cannot use "
     "where they are. Calls that need more are carried out in pieces. Where nothing is left, and with 0, they go through the "

@@ -40,7 +40,7 @@ static const char *queue_providers(size_t i)
 
 static const char *own_copies(size_t i)
 {
-    static const char *const names[] = {AUTO, "copy", "echo", NULL};
+    static const char *const names[] = {AUTO, "copy", "graph", "echo", NULL};
 
     return name_at(names, i);
 }

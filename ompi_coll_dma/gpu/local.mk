@@ -8,6 +8,7 @@ core_sources += \
 	ompi_coll_dma/gpu/cuda/context.c \
 	ompi_coll_dma/gpu/cuda/cuda.c \
 	ompi_coll_dma/gpu/cuda/cuda.h \
+	ompi_coll_dma/gpu/cuda/graph.c \
 	ompi_coll_dma/gpu/cuda/mapped.c \
 	ompi_coll_dma/gpu/cuda/memory.c \
 	ompi_coll_dma/gpu/cuda/query.c \

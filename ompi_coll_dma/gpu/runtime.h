@@ -14,7 +14,7 @@
  *   if there is one). `leave` restores the application's current device or context.
  * - While any thread captures a stream, runtimes refuse many calls and invalidate the capture, unless the calling
  *   thread has switched to the relaxed capture mode. `enter` switches to it, and `leave` switches back.
- * - Any thread may call. Streams are not locked here: the callers make sure that one thread at a time uses
+ * - Any thread may call. Streams and graphs are not locked here: the callers make sure that one thread at a time uses
  *   each.
  * - Nothing is initialized or loaded on the application's behalf, with one exception: `enter` activates the primary
  *   context of a device. So call it only for a device that a query has returned or that a parameter names. To release
@@ -38,6 +38,7 @@
 /* Opaque handles. */
 typedef struct dma_gpu_stream dma_gpu_stream_t;
 typedef struct dma_gpu_event dma_gpu_event_t;
+typedef struct dma_gpu_graph dma_gpu_graph_t;
 
 #define DMA_GPU_HANDLE_BYTES 64        /* of hipIpcMemHandle_t and CUipcMemHandle */
 #define DMA_GPU_MAX_PITCH    INT32_MAX /* bytes; the limit of 2D copies on all known CUDA devices */
@@ -204,6 +205,16 @@ typedef struct dma_gpu_runtime {
      */
     dma_status_t (*event_create_timed)(dma_gpu_event_t **event);
     dma_status_t (*event_elapsed)(dma_gpu_event_t *from, dma_gpu_event_t *to, double *ns);
+
+    /*
+     * A copy as an instantiated graph of one node; it is cheaper to launch than a plain copy inside one device. Either
+     * all four are set or all are NULL [may be NULL]. Scope: the device of both addresses. graph_update changes the
+     * addresses and the size; no launch of the graph may be in progress then.
+     */
+    dma_status_t (*graph_create)(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph);
+    dma_status_t (*graph_update)(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes);
+    dma_status_t (*graph_launch)(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream);
+    void (*graph_destroy)(dma_gpu_graph_t *graph);
 
     /* Releases what the table itself holds (contexts, private streams). The caller has stopped using the table. */
     void (*release)(void);

@@ -52,7 +52,7 @@ ok 'a call that engines do not carry out is noticed' refuses "were the engines' 
 for ranks in 2 3 4; do
     row 'all buffers on the device' $ranks device
 done
-for own in echo copy; do
+for own in echo graph copy; do
     row "own blocks by $own" 3 device --mca coll_dma_own_copy $own
 done
 row 'some ranks on the device' 4 ranks

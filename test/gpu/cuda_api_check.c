@@ -34,6 +34,18 @@ SAME(cuda_layout_copy2d_t, dst_pitch, CUDA_MEMCPY2D, dstPitch);
 SAME(cuda_layout_copy2d_t, width, CUDA_MEMCPY2D, WidthInBytes);
 SAME(cuda_layout_copy2d_t, height, CUDA_MEMCPY2D, Height);
 
+SAME_SIZE(cuda_layout_copy3d_t, CUDA_MEMCPY3D);
+SAME(cuda_layout_copy3d_t, src_type, CUDA_MEMCPY3D, srcMemoryType);
+SAME(cuda_layout_copy3d_t, src, CUDA_MEMCPY3D, srcDevice);
+SAME(cuda_layout_copy3d_t, src_pitch, CUDA_MEMCPY3D, srcPitch);
+SAME(cuda_layout_copy3d_t, src_height, CUDA_MEMCPY3D, srcHeight);
+SAME(cuda_layout_copy3d_t, dst_type, CUDA_MEMCPY3D, dstMemoryType);
+SAME(cuda_layout_copy3d_t, dst, CUDA_MEMCPY3D, dstDevice);
+SAME(cuda_layout_copy3d_t, dst_pitch, CUDA_MEMCPY3D, dstPitch);
+SAME(cuda_layout_copy3d_t, dst_height, CUDA_MEMCPY3D, dstHeight);
+SAME(cuda_layout_copy3d_t, width, CUDA_MEMCPY3D, WidthInBytes);
+SAME(cuda_layout_copy3d_t, depth, CUDA_MEMCPY3D, Depth);
+
 SAME_SIZE(cuda_layout_batch_attributes_t, CUmemcpyAttributes);
 SAME(cuda_layout_batch_attributes_t, source_order, CUmemcpyAttributes, srcAccessOrder);
 SAME(cuda_layout_batch_attributes_t, source, CUmemcpyAttributes, srcLocHint);

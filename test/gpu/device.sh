@@ -43,6 +43,7 @@ fi
 sweep_run 2 20 100 stream
 sweep_run 4 15 50 stream
 sweep_run 3 15 100 stream --mca coll_dma_own_copy echo
+sweep_run 3 10 100 stream --mca coll_dma_own_copy graph
 sweep_run 2 10 50 stream --mca coll_dma_own_copy copy
 sweep_run 2 15 100 sdma
 sweep_run 4 10 50 sdma

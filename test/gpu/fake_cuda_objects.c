@@ -1,5 +1,5 @@
 /*
- * Replaces libcuda.so.1: streams, events and memory. They belong to a context. After a reset of the device, a call
+ * Replaces libcuda.so.1: streams, events, graphs and memory. They belong to a context. After a reset of the device, a call
  * with an object from before the reset ends the process. In the real library such a call faults or does worse.
  */
 #include <stdio.h>
@@ -7,9 +7,10 @@
 
 #include "fake_cuda.h"
 
-typedef enum object_kind { STREAM, EVENT, MEMORY, IMPORT, REGISTERED } object_kind_t;
+typedef enum object_kind { STREAM, EVENT, GRAPH, EXEC, MEMORY, IMPORT, REGISTERED } object_kind_t;
 
-static const char *const kind_names[] = {"stream", "event", "memory", "import", "registered memory"};
+static const char *const kind_names[] = {"stream",           "event", "graph", "executable graph", "memory", "import",
+                                         "registered memory"};
 
 /* Never freed, so that no two have the same address. */
 typedef struct object {
@@ -329,4 +330,47 @@ cuda_error_t cuEventQuery(struct CUevent_st *event)
 
     USE(EVENT, event, "cuEventQuery");
     return fake_unsafe(&device);
+}
+
+/* ---- graphs ---- */
+
+cuda_error_t cuGraphCreate(struct CUgraph_st **graph, unsigned flags)
+{
+    (void)flags;
+    return make_handle(GRAPH, (void **)graph);
+}
+
+cuda_error_t cuGraphDestroy(struct CUgraph_st *graph)
+{
+    return release(GRAPH, (uintptr_t)graph, "cuGraphDestroy");
+}
+
+cuda_error_t cuGraphInstantiateWithFlags(struct CUgraphExec_st **exec, struct CUgraph_st *graph,
+                                         unsigned long long flags)
+{
+    (void)flags;
+    USE(GRAPH, graph, "cuGraphInstantiate");
+    return make_handle(EXEC, (void **)exec);
+}
+
+cuda_error_t cuGraphExecMemcpyNodeSetParams(struct CUgraphExec_st *exec, struct CUgraphNode_st *node,
+                                            const cuda_copy3d_t *what, struct CUctx_st *context)
+{
+    (void)node;
+    (void)what;
+    (void)context;
+    USE(EXEC, exec, "cuGraphExecMemcpyNodeSetParams");
+    return CUDA_DONE;
+}
+
+cuda_error_t cuGraphLaunch(struct CUgraphExec_st *exec, struct CUstream_st *stream)
+{
+    USE(EXEC, exec, "cuGraphLaunch");
+    USE(STREAM, stream, "cuGraphLaunch");
+    return CUDA_DONE;
+}
+
+cuda_error_t cuGraphExecDestroy(struct CUgraphExec_st *exec)
+{
+    return release(EXEC, (uintptr_t)exec, "cuGraphExecDestroy");
 }

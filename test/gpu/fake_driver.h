@@ -33,7 +33,7 @@ typedef struct fake_driver {
     unsigned queries;   /* the first query about an address, later ones, all calls */
     unsigned retained;  /* primary contexts: how often retained, less releases, and less retains from before a reset */
     unsigned activated; /* primary contexts: how often one became active */
-    unsigned objects;   /* CUDA: streams, events and memory that are alive */
+    unsigned objects;   /* CUDA: streams, events, graphs and memory that are alive */
     unsigned adopted;   /* CUDA: attempts to make synchronous copies wait */
     unsigned calls;     /* of HIP: all; of CUDA: those that change the thread's context or capture mode */
     unsigned spoilt;    /* captures invalidated by calls that must not be made during a capture */

@@ -401,8 +401,9 @@ stage_late() {
     return $status
 }
 
-# Streams wait for MPI only where the program allows it (docs/user/queues.md).
-streams_wait=(-x MPIX_DMA_WAITING_STREAMS=8 -x CUDA_DEVICE_MAX_CONNECTIONS=32)
+# Streams wait for MPI only where the program allows it (docs/user/queues.md). Copies inside of a device are kernels if they are
+# graphs, and their first launch waits for the whole device.
+streams_wait=(-x MPIX_DMA_WAITING_STREAMS=8 -x CUDA_DEVICE_MAX_CONNECTIONS=32 --mca coll_dma_own_copy copy)
 streams_start=(-x MPIX_DMA_IN_STREAM=1)
 queues=("${streams_wait[@]}") # of the present stage
 

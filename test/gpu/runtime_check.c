@@ -262,6 +262,32 @@ static void check_memory_ops(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stre
     munmap(page, 8192);
 }
 
+static void check_graph(const dma_gpu_runtime_t *rt, const buffers_t *m, dma_gpu_stream_t *stream)
+{
+    dma_gpu_graph_t *graph = NULL;
+    double t = now_us();
+
+    if (!rt->graph_create) {
+        check_skip("graph_create", "NULL");
+        return;
+    }
+    fill(m->host, BYTES, 3);
+    rt->copy(m->a, (uintptr_t)m->host, BYTES);
+    if (!check_line(rt->graph_create(m->b, m->a, 5000, &graph) == DMA_OK, "graph_create", "%.1f us", now_us() - t)) {
+        return;
+    }
+    check_line(rt->graph_launch(graph, stream) == DMA_OK && finish(rt, stream) && arrived(rt, m, m->b, m->host, 5000),
+               "graph_launch", "5000 bytes");
+    t = now_us();
+    check_line(rt->graph_update(graph, m->b + 16, m->a + 32, BYTES - 32) == DMA_OK, "graph_update", "%.1f us",
+               now_us() - t);
+    check_line(rt->graph_launch(graph, stream) == DMA_OK && finish(rt, stream) &&
+                   arrived(rt, m, m->b + 16, m->host + 32, BYTES - 32),
+               "graph_launch", "other addresses, 1 MiB");
+    rt->graph_destroy(graph);
+    check_line(true, "graph_destroy", "%s", "");
+}
+
 static void check_peer(const dma_gpu_runtime_t *rt, const buffers_t *m, dma_gpu_stream_t *stream)
 {
     dma_gpu_scope_t scope;
@@ -309,6 +335,7 @@ static void check_all(const dma_gpu_runtime_t *rt)
     check_streams(rt, &m, stream);
     check_timed_events(rt, &m, stream);
     check_memory_ops(rt, stream);
+    check_graph(rt, &m, stream);
     check_peer(rt, &m, stream);
     check_kinds(rt, device);
     check_line(pthread_create(&thread, NULL, a_thread, (void *)rt) == 0 && pthread_join(thread, NULL) == 0, "thread",

@@ -7,6 +7,7 @@
  *     fake_cuda_stream.c   streams and what they carry out
  *     fake_cuda_work.c     copies, writes, waits, functions, events
  *     fake_cuda_kernel.c   kernels
+ *     fake_cuda_graph.c    graphs of one copy
  *
  * There are two locks. The driver lock is held by calls that put work into streams, and by calls that free memory, which keep
  * it while they wait for streams. The lock of memory guards the lists of memory. Who holds both has taken the driver lock first.

@@ -49,6 +49,7 @@ test_mpix_fake_check_LDADD = -ldl -lpthread
 mpix_fake_sources = \
 	test/mpix/fake_cuda.c \
 	test/mpix/fake_cuda.h \
+	test/mpix/fake_cuda_graph.c \
 	test/mpix/fake_cuda_kernel.c \
 	test/mpix/fake_cuda_memory.c \
 	test/mpix/fake_cuda_query.c \

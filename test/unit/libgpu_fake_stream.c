@@ -36,6 +36,11 @@ struct fake_stream {
     work_t *first, **last;
 };
 
+struct dma_gpu_graph {
+    int device;
+    uint64_t dst, src, bytes;
+};
+
 static fake_stream_t *of(dma_gpu_stream_t *stream)
 {
     return (fake_stream_t *)stream;
@@ -496,6 +501,58 @@ static dma_status_t stream_wait_event(dma_gpu_stream_t *stream, dma_gpu_event_t 
     return submit("stream_wait_event", stream, &(work_t){.code = WORK_EVENT, .event = event}, NULL, 0);
 }
 
+static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
+{
+    int device = fake_scope("graph_create");
+    dma_status_t status;
+
+    if (!fake_call("graph_create", &status)) {
+        return status;
+    }
+    fake_check_range("graph_create", dst, bytes);
+    fake_check_range("graph_create", src, bytes);
+    *graph = malloc(sizeof(**graph));
+    if (!*graph) {
+        return DMA_ERR_NOMEM;
+    }
+    **graph = (dma_gpu_graph_t){.device = device, .dst = dst, .src = src, .bytes = bytes};
+    return DMA_OK;
+}
+
+static dma_status_t graph_update(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    dma_status_t status;
+
+    fake_scope("graph_update");
+    if (!fake_call("graph_update", &status)) {
+        return status;
+    }
+    fake_check_range("graph_update", dst, bytes);
+    fake_check_range("graph_update", src, bytes);
+    graph->dst = dst;
+    graph->src = src;
+    graph->bytes = bytes;
+    return DMA_OK;
+}
+
+static dma_status_t graph_launch(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream)
+{
+    one_copy_t copy = {graph->dst, graph->src, graph->bytes};
+
+    if (of(stream)->device != graph->device) {
+        fake_misuse("graph_launch on another device");
+    }
+    return submit("graph_launch", stream, &(work_t){.code = WORK_COPY}, &copy, 1);
+}
+
+static void graph_destroy(dma_gpu_graph_t *graph)
+{
+    dma_status_t status;
+
+    fake_call("graph_destroy", &status);
+    free(graph);
+}
+
 void fake_fill_streams(dma_gpu_runtime_t *table)
 {
     memset(lost, 0, sizeof(lost));
@@ -516,4 +573,8 @@ void fake_fill_streams(dma_gpu_runtime_t *table)
     table->event_record = event_record;
     table->stream_wait_event = stream_wait_event;
     fake_fill_events(table);
+    table->graph_create = graph_create;
+    table->graph_update = graph_update;
+    table->graph_launch = graph_launch;
+    table->graph_destroy = graph_destroy;
 }

@@ -63,7 +63,7 @@ static void reset_in_a_call(rank_t *r)
 
 START_TEST(in_a_call)
 {
-    static const char *const ways[] = {"copy", "echo"};
+    static const char *const ways[] = {"graph", "copy", "echo"};
 
     run_job(reset_in_a_call, ways[_i]);
 }
@@ -102,7 +102,7 @@ int main(void)
 {
     Suite *s = suite_create("device_reset");
 
-    unit_loop(s, in_a_call, 0, 2, 20);
+    unit_loop(s, in_a_call, 0, 3, 20);
     unit_test(s, between_calls, 20);
     return unit_main(s);
 }

@@ -126,10 +126,11 @@ START_TEST(a_batch_has_no_order)
 }
 END_TEST
 
-START_TEST(waits_events_and_rows)
+START_TEST(waits_events_graphs_and_rows)
 {
     dma_gpu_stream_t *one, *two;
     dma_gpu_event_t *event;
+    dma_gpu_graph_t *graph;
     uint32_t word = 4;
     uint64_t a, b;
 
@@ -143,7 +144,9 @@ START_TEST(waits_events_and_rows)
     fake_gpu_wait32(one, (uintptr_t)&word, 5);
     rt->copy2d_async(one, b, 200, a, 100, 50, 3);
     rt->event_record(event, one);
-    rt->copy_async(one, b + 1000, b, 450);
+    rt->graph_create(a, b, 100, &graph);
+    rt->graph_update(graph, b + 1000, b, 450);
+    rt->graph_launch(graph, one);
     usleep(3000);
     ck_assert_int_eq(rt->event_query(event), DMA_AGAIN);
     ck_assert_int_eq(rt->stream_query(one), DMA_AGAIN);
@@ -153,6 +156,7 @@ START_TEST(waits_events_and_rows)
     ck_assert(same(b + 400, a + 200, 50));
     ck_assert(same(b + 1000, b, 450));
     ck_assert_int_eq(rt->event_query(event), DMA_OK);
+    rt->graph_destroy(graph);
     rt->event_destroy(event);
     rt->stream_destroy(one);
     rt->stream_destroy(two);
@@ -252,7 +256,7 @@ int main(void)
     unit_test(suite, a_held_device_is_late_and_a_stream_is_in_order, 10);
     unit_test(suite, streams_complete_out_of_order, 20);
     unit_test(suite, a_batch_has_no_order, 20);
-    unit_test(suite, waits_events_and_rows, 10);
+    unit_test(suite, waits_events_graphs_and_rows, 10);
     unit_test(suite, an_opened_handle_is_another_address_of_the_same_bytes, 10);
     unit_test(suite, failures_happen_when_told, 10);
     tcase_add_loop_test_raise_signal(misuse, misuse_aborts, SIGABRT, 0, 8);

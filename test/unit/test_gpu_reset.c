@@ -71,11 +71,12 @@ typedef struct things {
     int device;
     dma_gpu_stream_t *stream;
     dma_gpu_event_t *event;
+    dma_gpu_graph_t *graph;
     uint64_t memory, import;
     char registered[8];
 } things_t;
 
-#define THINGS 6 /* objects that the driver counts: also the private stream */
+#define THINGS 8 /* objects that the driver counts: a graph is two, and there is the private stream */
 
 static void make_things(things_t *t, int device)
 {
@@ -89,6 +90,7 @@ static void make_things(things_t *t, int device)
     ck_assert_int_eq(rt->stream_create(&t->stream), DMA_OK);
     ck_assert_int_eq(rt->event_create_timed(&t->event), DMA_OK);
     ck_assert_int_eq(rt->alloc(1000, &t->memory), DMA_OK);
+    ck_assert_int_eq(rt->graph_create(t->memory, t->memory + 500, 100, &t->graph), DMA_OK);
     ck_assert_int_eq(rt->ipc_open(&handle, &t->import), DMA_OK);
     ck_assert_int_eq(rt->host_register(t->registered, sizeof(t->registered), &at), DMA_OK);
     ck_assert_int_eq(rt->copy(t->memory, t->import, 10), DMA_OK);
@@ -112,6 +114,8 @@ static void use_things(const things_t *t)
     ck_assert_int_eq(rt->event_record(t->event, t->stream), DMA_OK);
     ck_assert_int_eq(rt->event_query(t->event), DMA_OK);
     ck_assert_int_eq(rt->event_elapsed(t->event, t->event, &ns), DMA_OK);
+    ck_assert_int_eq(rt->graph_launch(t->graph, t->stream), DMA_OK);
+    ck_assert_int_eq(rt->graph_update(t->graph, dst, dst + 500, 100), DMA_OK);
     rt->leave(&scope);
 }
 
@@ -124,6 +128,7 @@ static void release_things(const things_t *t, dma_status_t entered)
     if (entered == DMA_OK) {
         ck_assert_int_eq(rt->stream_destroy(t->stream), DMA_OK);
         ck_assert_int_eq(rt->event_destroy(t->event), DMA_OK);
+        rt->graph_destroy(t->graph);
         ck_assert_int_eq(rt->ipc_close(t->import), DMA_OK);
         ck_assert_int_eq(rt->host_unregister((void *)(uintptr_t)t->registered), DMA_OK);
         ck_assert_int_eq(rt->free(t->memory), DMA_OK);

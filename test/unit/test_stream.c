@@ -221,7 +221,7 @@ static void served(void)
     ck_assert_int_eq(reports_count("device off"), 0);
 }
 
-static const char *const ways[] = {"auto", "copy", "echo"};
+static const char *const ways[] = {"auto", "graph", "copy", "echo"};
 
 START_TEST(any_call_on_late_streams)
 {
@@ -232,7 +232,7 @@ START_TEST(any_call_on_late_streams)
         job_t job;
 
         rt = stream_machine(_i < 6 ? 60 : 0);
-        job = stream_job(n, body, rt, ways[_i % 3]);
+        job = stream_job(n, body, rt, ways[_i % 4]);
         job.arg = &s;
         threads_run(&job);
         served();
@@ -242,14 +242,18 @@ START_TEST(any_call_on_late_streams)
 }
 END_TEST
 
-/* A runtime without its optional function. */
-START_TEST(without_writes)
+/* A runtime without its optional functions. */
+START_TEST(without_writes_and_graphs)
 {
     setting_t s = {.calls = 40, .most = 5000, .seed = mix(unit_seed() + 77)};
     job_t job;
 
     rt = stream_machine(60);
     rt->write32 = NULL;
+    rt->graph_create = NULL;
+    rt->graph_update = NULL;
+    rt->graph_launch = NULL;
+    rt->graph_destroy = NULL;
     job = stream_job(3, body, rt, _i ? "auto" : "echo");
     job.arg = &s;
     threads_run(&job);
@@ -265,17 +269,18 @@ END_TEST
 /* If there is another way, the call is right nevertheless. */
 START_TEST(failures_that_nobody_notices)
 {
+    static const char *const calls[] = {"write32", "graph_create", "graph_launch", "graph_update"};
     setting_t s = {.calls = 30, .most = 3000, .seed = mix(unit_seed() + 78)};
     job_t job;
 
     for (unsigned skip = 0; skip < 6; skip += 5) {
         rt = stream_machine(30);
-        fake_gpu_fail("write32", skip, DMA_ERR_ENGINE);
-        job = stream_job(3, body, rt, "copy");
+        fake_gpu_fail(calls[_i], skip, DMA_ERR_ENGINE);
+        job = stream_job(3, body, rt, "graph");
         job.arg = &s;
         threads_run(&job);
         served();
-        ck_assert_uint_eq(reasons_count(DMA_REASON_stream_events), 1);
+        ck_assert_uint_eq(reasons_count(DMA_REASON_stream_events), _i == 0);
         fake_gpu_stop();
     }
 }
@@ -287,7 +292,7 @@ typedef struct repeat {
     bool in_place;
     int calls;
     int failing; /* rank whose calls fail, from some call on; -1: none */
-    unsigned counted[6];
+    unsigned counted[8];
 } repeat_t;
 
 static dma_status_t gather(rank_t *r, const repeat_t *p, uint8_t *send, uint8_t *recv)
@@ -328,7 +333,7 @@ START_TEST(failures_reach_all_ranks)
     if (_i >= 2) {
         rt->write32 = NULL;
     }
-    fake_gpu_fail_often(calls[_i], _i == 3 ? 1 : 7, 1000, DMA_ERR_ENGINE); /* a copy that fails early is tried again */
+    fake_gpu_fail(calls[_i], _i == 3 ? 1 : 7, DMA_ERR_ENGINE);
     job = stream_job(3, failing_body, rt, "copy");
     job.arg = &p;
     threads_run(&job);
@@ -338,7 +343,8 @@ END_TEST
 
 /* ---- what a call costs ---- */
 
-static const char *const counted[] = {"enter", "leave", "copy_batch", "copy_async", "event_record", "write32"};
+static const char *const counted[] = {"enter",        "leave",        "copy_batch",   "copy_async",
+                                      "graph_launch", "graph_create", "event_record", "write32"};
 
 static void counting_body(rank_t *r)
 {
@@ -376,11 +382,12 @@ START_TEST(calls_of_the_runtime)
     static const struct {
         const char *way;
         bool in_place;
-        unsigned batches, copies, writes;
+        unsigned batches, copies, launches, writes;
     } cases[] = {
-        {"auto", true, 1, 0, 1},
-        {"copy", false, 1, 1, 2},
-        {"echo", false, 2, 0, 1},
+        {"auto", true, 1, 0, 0, 1},
+        {"graph", false, 1, 0, 1, 2},
+        {"copy", false, 1, 1, 0, 2},
+        {"echo", false, 2, 0, 0, 1},
     };
     repeat_t p = {.bytes = 4096, .in_place = cases[_i].in_place, .calls = CALLS};
     unsigned all = N * CALLS;
@@ -395,8 +402,10 @@ START_TEST(calls_of_the_runtime)
     ck_assert_uint_ge(p.counted[0], all);
     ck_assert_uint_eq(p.counted[2], all * cases[_i].batches);
     ck_assert_uint_eq(p.counted[3], all * cases[_i].copies);
-    ck_assert_uint_eq(p.counted[4], 0);
-    ck_assert_uint_eq(p.counted[5], all * cases[_i].writes);
+    ck_assert_uint_eq(p.counted[4], all * cases[_i].launches);
+    ck_assert_uint_eq(p.counted[5], 0);
+    ck_assert_uint_eq(p.counted[6], 0);
+    ck_assert_uint_eq(p.counted[7], all * cases[_i].writes);
     fake_gpu_stop();
 }
 END_TEST
@@ -442,9 +451,9 @@ int main(void)
     Suite *suite = suite_create("stream");
 
     unit_loop(suite, any_call_on_late_streams, 0, 12, 120);
-    unit_loop(suite, without_writes, 0, 2, 60);
-    unit_loop(suite, calls_of_the_runtime, 0, 3, 60);
-    unit_test(suite, failures_that_nobody_notices, 60);
+    unit_loop(suite, without_writes_and_graphs, 0, 2, 60);
+    unit_loop(suite, calls_of_the_runtime, 0, 4, 60);
+    unit_loop(suite, failures_that_nobody_notices, 0, 4, 60);
     unit_loop(suite, failures_reach_all_ranks, 0, 5, 60);
     unit_test(suite, one_queue_is_chosen, 20);
     return unit_main(suite);

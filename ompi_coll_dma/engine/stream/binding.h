@@ -25,6 +25,7 @@ typedef struct dma_stream_binding {
     bool failed;    /* a run was submitted only in part */
     bool by_links;  /* the last exchange used the links alone */
     bool enqueued;  /* the last run went into a stream of the application */
+    uint64_t probe; /* with which the last run has begun; 0: none, or its end has been looked for */
     double checked;
 } dma_stream_binding_t;
 

@@ -65,7 +65,7 @@ static dma_status_t stream_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_param
     b->rank = params->rank;
     b->nranks = params->nranks;
     b->lines = params->lines;
-    b->self_copy.method = b->unit->method;
+    dma_self_copy_init(&b->self_copy, b->unit->method, b->unit->rt);
     dma_stream_stamps_init(&b->stamps, b->unit->rt, params->stamps, params->stamp_all);
     *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
@@ -134,6 +134,7 @@ static bool stream_unbind(dma_gpu_binding_t *handle)
         while (!(quiet = is_quiet(b)) && dma_now() < until) {
             dma_pause(&pause);
         }
+        dma_self_copy_destroy(&b->self_copy, rt);
         dma_stream_stamps_destroy(&b->stamps);
         for (int i = 0; i < DMA_STREAMS; i++) {
             if (b->events[i]) {
@@ -193,6 +194,30 @@ static dma_status_t signal_lines(dma_stream_binding_t *b, int stream)
     return status;
 }
 
+/* In front of the pushes of a run with echo. If the last probe has not ended, of whatever run, this run has none. */
+static void begin_probe(dma_stream_binding_t *b)
+{
+    if (dma_self_copy_wants_probe(&b->self_copy)) {
+        b->probe = dma_stream_probe_begin(b->unit);
+    }
+}
+
+/* The pushes of that run have just ended. */
+static void end_probe(dma_stream_binding_t *b)
+{
+    dma_stream_unit_t *unit = b->unit;
+    dma_gpu_scope_t scope;
+
+    if (!pthread_mutex_trylock(&unit->lock)) {
+        if (unit->rt->enter(unit->device, &scope) == DMA_OK) {
+            dma_self_copy_probed(&b->self_copy, dma_stream_probe_ended(unit, b->probe));
+            unit->rt->leave(&scope);
+        }
+        pthread_mutex_unlock(&unit->lock);
+    }
+    b->probe = 0;
+}
+
 static dma_status_t exchange(dma_stream_binding_t *b)
 {
     dma_stream_unit_t *unit = b->unit;
@@ -210,7 +235,9 @@ static dma_status_t exchange(dma_stream_binding_t *b)
     for (size_t i = 0; i < b->work.swaps.n && !by_links; i++) {
         bytes += b->work.swaps.bytes[i];
     }
-    if (!by_links) {
+    if (by_links) {
+        begin_probe(b);
+    } else {
         dma_self_copy_exchange_begin(&b->self_copy, bytes, dma_now());
     }
     return dma_work_exchange(&b->work, unit->rt, unit->streams[DMA_STREAM_PUSHES], unit->temp, unit->temp_bytes,
@@ -228,6 +255,7 @@ static dma_status_t submit_pushes(dma_stream_binding_t *b, const dma_run_t *run,
         dma_stream_stamps_put_before(&b->stamps, DMA_STREAM_PUSHES, unit->streams[DMA_STREAM_PUSHES]);
     }
     if (!b->early.bytes && b->work.own.bytes && dma_self_copy_choose_echo(&b->self_copy)) {
+        begin_probe(b);
         status = dma_self_copy_echo(&b->work, run, unit->rt, unit->streams[DMA_STREAM_PUSHES]);
         *echoed = status == DMA_OK;
         b->collected = false; /* echo changes the list of pushes */
@@ -379,6 +407,7 @@ static dma_status_t stream_start(dma_run_t *run)
         status = dma_stream_collect(b, run);
         if (status == DMA_OK && (status = match_early(b)) == DMA_OK) {
             dma_stream_stamps_begin(&b->stamps, b->early.bytes != 0);
+            b->probe = 0;
             status = submit(b, run);
             dma_stream_count_run(b);
             b->failed = status != DMA_OK;
@@ -447,6 +476,9 @@ static dma_status_t stream_advance(dma_run_t *run)
         dma_self_copy_observe(&b->self_copy, true, has_ended(b, b->own_prog), dma_now());
     } else if (b->self_copy.watching && b->work.swaps.n) {
         dma_self_copy_observe(&b->self_copy, true, pushes_ended(b), dma_now());
+    }
+    if (b->probe && pushes_ended(b)) {
+        end_probe(b);
     }
     if (b->echoed && pushes_ended(b)) {
         /* release: a thread that sees the word also sees the data whose arrival the pushes' lines have shown */

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#define PROBE_BYTES UINT64_C(256) /* of a copy; memory has room for both of its sides */
+
 static void destroy_streams(dma_stream_unit_t *unit)
 {
     for (int i = 0; i < DMA_STREAMS; i++) {
@@ -63,6 +65,16 @@ dma_status_t dma_stream_open(const dma_gpu_config_t *config, dma_gpu_unit_t **re
     return DMA_OK;
 }
 
+static void destroy_probe(dma_stream_unit_t *unit)
+{
+    if (unit->probe.memory) {
+        (void)unit->rt->free(unit->probe.memory);
+    }
+    if (unit->probe.event) {
+        (void)unit->rt->event_destroy(unit->probe.event);
+    }
+}
+
 void dma_stream_close(dma_gpu_unit_t *handle)
 {
     dma_stream_unit_t *unit = (dma_stream_unit_t *)handle;
@@ -72,12 +84,13 @@ void dma_stream_close(dma_gpu_unit_t *handle)
     if (unit->rt->enter_to_release(unit->device, &scope) == DMA_OK) {
         destroy_streams(unit);
         dma_stream_clock_destroy(&unit->clock, unit->rt);
+        destroy_probe(unit);
         if (unit->temp) {
             (void)unit->rt->free(unit->temp);
         }
         unit->rt->leave(&scope);
     }
-    dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, unit->temp_bytes);
+    dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, unit->temp_bytes + (unit->probe.memory ? 2 * PROBE_BYTES : 0));
     pthread_mutex_destroy(&unit->lock);
     free(unit);
 }
@@ -103,4 +116,54 @@ dma_status_t dma_stream_allocate_temp(dma_stream_unit_t *unit)
     } while (status == DMA_ERR_NOMEM && bytes > DMA_WORK_LEAST);
     unit->temp = 0;
     return status;
+}
+
+/* ---- the probe ---- */
+
+static bool make_probe(dma_stream_unit_t *unit)
+{
+    dma_stream_probe_t *probe = &unit->probe;
+
+    if (!probe->memory && unit->rt->alloc(2 * PROBE_BYTES, &probe->memory) != DMA_OK) {
+        dma_budget_give(unit->budget, DMA_BUDGET_DEVICE, 2 * PROBE_BYTES);
+        probe->memory = 0;
+        return false;
+    }
+    if (!probe->event && unit->rt->event_create(&probe->event) != DMA_OK) {
+        probe->event = NULL;
+        return false;
+    }
+    return true;
+}
+
+bool dma_stream_probe_ended(dma_stream_unit_t *unit, uint64_t number)
+{
+    dma_stream_probe_t *probe = &unit->probe;
+    dma_status_t status;
+
+    if (number != probe->number || !probe->out) {
+        return true;
+    }
+    status = unit->rt->event_query(probe->event);
+    probe->out = status == DMA_AGAIN;
+    probe->broken |= status != DMA_OK && status != DMA_AGAIN;
+    return status == DMA_OK;
+}
+
+uint64_t dma_stream_probe_begin(dma_stream_unit_t *unit)
+{
+    dma_stream_probe_t *probe = &unit->probe;
+    dma_gpu_stream_t *stream = unit->streams[DMA_STREAM_OWN];
+
+    if (probe->broken || !dma_stream_probe_ended(unit, probe->number)) {
+        return 0;
+    }
+    if (!probe->memory && !dma_budget_take(unit->budget, DMA_BUDGET_DEVICE, 2 * PROBE_BYTES)) {
+        return 0; /* later, if calls have given memory back by then */
+    }
+    probe->out = make_probe(unit) &&
+                 unit->rt->copy_async(stream, probe->memory, probe->memory + PROBE_BYTES, PROBE_BYTES) == DMA_OK &&
+                 unit->rt->event_record(probe->event, stream) == DMA_OK;
+    probe->broken = !probe->out;
+    return probe->out ? ++probe->number : 0;
 }

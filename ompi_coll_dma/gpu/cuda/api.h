@@ -20,6 +20,9 @@ typedef unsigned long long cuda_addr_t;
 struct CUctx_st;
 struct CUstream_st;
 struct CUevent_st;
+struct CUgraph_st;
+struct CUgraphNode_st;
+struct CUgraphExec_st;
 
 /* Our structures, in the vendor's layout. */
 typedef struct cuda_layout_ipc_handle {
@@ -41,6 +44,22 @@ typedef struct cuda_layout_copy2d {
     size_t dst_pitch;
     size_t width, height;
 } cuda_layout_copy2d_t;
+
+typedef struct cuda_layout_copy3d {
+    size_t src_x, src_y, src_z, src_lod;
+    cuda_enum_t src_type;
+    const void *src_host;
+    cuda_addr_t src;
+    void *src_array, *reserved0;
+    size_t src_pitch, src_height;
+    size_t dst_x, dst_y, dst_z, dst_lod;
+    cuda_enum_t dst_type;
+    void *dst_host;
+    cuda_addr_t dst;
+    void *dst_array, *reserved1;
+    size_t dst_pitch, dst_height;
+    size_t width, height, depth;
+} cuda_layout_copy3d_t;
 
 typedef struct cuda_layout_access {
     cuda_enum_t type;
@@ -74,12 +93,14 @@ typedef struct cuda_word_operation cuda_word_operation_t;
 #ifndef DMA_GPU_VENDOR_HEADERS
 typedef cuda_layout_ipc_handle_t cuda_ipc_handle_t;
 typedef cuda_layout_copy2d_t cuda_copy2d_t;
+typedef cuda_layout_copy3d_t cuda_copy3d_t;
 typedef cuda_layout_batch_attributes_t cuda_batch_attributes_t;
 typedef cuda_layout_access_t cuda_access_t;
 typedef cuda_layout_word_t cuda_word_t;
 #else
 typedef CUipcMemHandle cuda_ipc_handle_t;
 typedef CUDA_MEMCPY2D cuda_copy2d_t;
+typedef CUDA_MEMCPY3D cuda_copy3d_t;
 typedef CUmemcpyAttributes cuda_batch_attributes_t;
 typedef CUmemAccessDesc cuda_access_t;
 typedef CUstreamBatchMemOpParams cuda_word_t;
@@ -140,6 +161,16 @@ typedef CUstreamBatchMemOpParams cuda_word_t;
       unsigned flags)                                                                                                  \
     X(words, cuStreamBatchMemOp_v2, false, struct CUstream_st *stream, unsigned n, cuda_word_t *words, unsigned flags) \
     X(stream_get_ctx, cuStreamGetCtx, false, struct CUstream_st *stream, struct CUctx_st **context)                    \
+    X(graph_create, cuGraphCreate, false, struct CUgraph_st **graph, unsigned flags)                                   \
+    X(graph_destroy, cuGraphDestroy, false, struct CUgraph_st *graph)                                                  \
+    X(graph_add_copy, cuGraphAddMemcpyNode, false, struct CUgraphNode_st **node, struct CUgraph_st *graph,             \
+      struct CUgraphNode_st *const *after, size_t n, const cuda_copy3d_t *what, struct CUctx_st *context)              \
+    X(graph_instantiate, cuGraphInstantiateWithFlags, false, struct CUgraphExec_st **exec, struct CUgraph_st *graph,   \
+      unsigned long long flags)                                                                                        \
+    X(graph_set_copy, cuGraphExecMemcpyNodeSetParams, false, struct CUgraphExec_st *exec, struct CUgraphNode_st *node, \
+      const cuda_copy3d_t *what, struct CUctx_st *context)                                                             \
+    X(graph_launch, cuGraphLaunch, false, struct CUgraphExec_st *exec, struct CUstream_st *stream)                     \
+    X(graph_exec_destroy, cuGraphExecDestroy, false, struct CUgraphExec_st *exec)                                      \
     X(device_attribute, cuDeviceGetAttribute, false, int *value, cuda_enum_t attribute, cuda_device_t device)          \
     X(batch13, cuMemcpyBatchAsync_v2, false, cuda_addr_t *dst, cuda_addr_t *src, size_t *bytes, size_t n,              \
       cuda_batch_attributes_t *attributes, size_t *index, size_t n_attributes, struct CUstream_st *stream)

@@ -115,6 +115,7 @@ const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
     dma_cuda_fill_memory(&table);
     dma_cuda_fill_mapped(&table);
     dma_cuda_fill_streams(&table);
+    dma_cuda_fill_graphs(&table);
     return &table;
 
 close:

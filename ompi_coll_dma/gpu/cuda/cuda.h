@@ -53,6 +53,7 @@ void dma_cuda_fill_mapped(dma_gpu_runtime_t *table);
 /* A member of the table, in mapped.c. */
 dma_status_t dma_cuda_mapping(uint64_t addr, dma_gpu_mapping_t *mapping);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
+void dma_cuda_fill_graphs(dma_gpu_runtime_t *table);
 
 void dma_cuda_destroy_private_stream(int device);
 

@@ -16,6 +16,9 @@ typedef unsigned hip_enum_t;
 /* The vendor's struct tags, so that the types are compatible with the vendor's. */
 struct ihipStream_t;
 struct ihipEvent_t;
+struct ihipGraph;
+struct hipGraphNode;
+struct hipGraphExec;
 
 typedef void (*hip_callback_t)(struct ihipStream_t *stream, hip_error_t error, void *data);
 
@@ -64,6 +67,16 @@ struct hip_batch_attributes;
     X(hipEventQuery, true, struct ihipEvent_t *event)                                                                  \
     X(hipEventElapsedTime, false, float *ms, struct ihipEvent_t *from, struct ihipEvent_t *to)                         \
     X(hipStreamWriteValue32, false, struct ihipStream_t *stream, void *ptr, uint32_t value, unsigned flags)            \
+    X(hipGraphCreate, false, struct ihipGraph **graph, unsigned flags)                                                 \
+    X(hipGraphDestroy, false, struct ihipGraph *graph)                                                                 \
+    X(hipGraphAddMemcpyNode1D, false, struct hipGraphNode **node, struct ihipGraph *graph,                             \
+      struct hipGraphNode *const *after, size_t n, void *dst, const void *src, size_t bytes, hip_enum_t kind)          \
+    X(hipGraphInstantiate, false, struct hipGraphExec **exec, struct ihipGraph *graph, struct hipGraphNode **bad,      \
+      char *log, size_t log_bytes)                                                                                     \
+    X(hipGraphExecMemcpyNodeSetParams1D, false, struct hipGraphExec *exec, struct hipGraphNode *node, void *dst,       \
+      const void *src, size_t bytes, hip_enum_t kind)                                                                  \
+    X(hipGraphLaunch, false, struct hipGraphExec *exec, struct ihipStream_t *stream)                                   \
+    X(hipGraphExecDestroy, false, struct hipGraphExec *exec)                                                           \
     X(hipMemcpyBatchAsync, false, void **dst, void **src, size_t *bytes, size_t n,                                     \
       struct hip_batch_attributes *attributes, size_t *index, size_t n_attributes, size_t *failed,                     \
       struct ihipStream_t *stream)
@@ -103,7 +116,9 @@ enum {
     HIP_ATTRIBUTE_RANGE_SIZE = 12,
     HIP_ATTRIBUTE_MEMPOOL_HANDLE = 17,
 
-    /* HIP 6: other values of MEMORY_TYPE, another value of the only flag of hipIpcOpenMemHandle. */
+    /* HIP 5.4: releases the memory of a graph that was launched. HIP 6: other values of MEMORY_TYPE, another value
+     * of the only flag of hipIpcOpenMemHandle. */
+    HIP_5_4 = 50400000,
     HIP_6 = 60000000,
     HIP_5_IPC_LAZY_PEER_ACCESS = 0,
     HIP_6_IPC_LAZY_PEER_ACCESS = 1,

@@ -1,8 +1,20 @@
-/* HIP: copies, streams, events. */
+/* HIP: copies, streams, events, graphs. */
 #include <pthread.h>
 #include <stdlib.h>
 
 #include "gpu/hip/hip.h"
+
+/* What a dma_gpu_graph_t of this runtime is. */
+typedef struct hip_graph {
+    struct ihipGraph *graph;
+    struct hipGraphNode *node;
+    struct hipGraphExec *exec;
+} hip_graph_t;
+
+static hip_graph_t *native_graph(dma_gpu_graph_t *graph)
+{
+    return (hip_graph_t *)graph;
+}
 
 /* For copies that are complete when the call returns. Created on first use, one per device, shared by all threads. */
 static struct {
@@ -240,6 +252,70 @@ static dma_status_t event_elapsed(dma_gpu_event_t *from, dma_gpu_event_t *to, do
     return status;
 }
 
+static void graph_destroy(dma_gpu_graph_t *handle)
+{
+    hip_graph_t *graph = native_graph(handle);
+
+    if (graph->exec) {
+        (void)DMA_HIP(hipGraphExecDestroy, graph->exec);
+    }
+    (void)DMA_HIP(hipGraphDestroy, graph->graph);
+    free(graph);
+}
+
+static dma_status_t graph_create(uint64_t dst, uint64_t src, uint64_t bytes, dma_gpu_graph_t **graph)
+{
+    hip_graph_t *made = calloc(1, sizeof(*made));
+    dma_status_t status;
+
+    if (!made) {
+        return DMA_ERR_NOMEM;
+    }
+    status = DMA_HIP_TRY(hipGraphCreate, &made->graph, 0);
+    if (status != DMA_OK) {
+        free(made);
+        return status;
+    }
+    status = DMA_HIP_TRY(hipGraphAddMemcpyNode1D, &made->node, made->graph, NULL, 0, ptr(dst), ptr(src), bytes,
+                         HIP_MEMCPY_DEVICE_TO_DEVICE);
+    if (status == DMA_OK) {
+        status = DMA_HIP_TRY(hipGraphInstantiate, &made->exec, made->graph, NULL, NULL, 0);
+    }
+    if (status != DMA_OK) {
+        graph_destroy((dma_gpu_graph_t *)made);
+        return status;
+    }
+    *graph = (dma_gpu_graph_t *)made;
+    return DMA_OK;
+}
+
+static dma_status_t graph_update(dma_gpu_graph_t *handle, uint64_t dst, uint64_t src, uint64_t bytes)
+{
+    const hip_graph_t *graph = native_graph(handle);
+
+    return DMA_HIP_TRY(hipGraphExecMemcpyNodeSetParams1D, graph->exec, graph->node, ptr(dst), ptr(src), bytes,
+                       HIP_MEMCPY_DEVICE_TO_DEVICE);
+}
+
+static dma_status_t graph_launch(dma_gpu_graph_t *handle, dma_gpu_stream_t *stream)
+{
+    const hip_graph_t *graph = native_graph(handle);
+
+    return SUBMIT(stream, hipGraphLaunch, graph->exec, stream->hip);
+}
+
+static void fill_graphs(dma_gpu_runtime_t *table)
+{
+    if (table->version >= HIP_5_4 && dma_hip.hipGraphCreate && dma_hip.hipGraphDestroy &&
+        dma_hip.hipGraphAddMemcpyNode1D && dma_hip.hipGraphInstantiate && dma_hip.hipGraphExecMemcpyNodeSetParams1D &&
+        dma_hip.hipGraphLaunch && dma_hip.hipGraphExecDestroy) {
+        table->graph_create = graph_create;
+        table->graph_update = graph_update;
+        table->graph_launch = graph_launch;
+        table->graph_destroy = graph_destroy;
+    }
+}
+
 void dma_hip_fill_streams(dma_gpu_runtime_t *table)
 {
     table->copy = copy;
@@ -258,4 +334,5 @@ void dma_hip_fill_streams(dma_gpu_runtime_t *table)
     table->event_query = event_query;
     table->event_create_timed = dma_hip.hipEventElapsedTime ? event_create_timed : NULL;
     table->event_elapsed = dma_hip.hipEventElapsedTime ? event_elapsed : NULL;
+    fill_graphs(table);
 }
