@@ -430,10 +430,7 @@ dma_status_t dma_comm_run_own(dma_comm_t *comm, dma_task_t *task, dma_status_t s
     } else {
         task->run.spin_budget = comm->oversubscribed || comm->head ? 0 : SPIN_BUDGET;
         task->began = 0;
-        dma_task_post(comm, task);
-        if (dma_trace_on(comm->trace)) {
-            dma_task_trace_begin(task, dma_trace_now());
-        }
+        dma_task_post(comm, task); /* without its begin, a trace has no call of it */
         dma_tasks_advance(comm);
     }
     dma_comm_unlock(comm);
