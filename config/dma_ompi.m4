@@ -163,8 +163,8 @@ AC_MSG_RESULT([$OMPI_COMPONENT_DIR])
 # What else must be in OMPI_MCA_mca_base_component_path if it names our folder. Components of Open MPI that are files are
 # found only if their folder is in it, too. OMPI_COMPONENT_REST is that folder, with a colon in front, or empty. From 5.0 on
 # PMIx uses the variable, too, unless PMIX_MCA_mca_base_component_path says where its components are: PMIX_COMPONENT_DIR, if
-# there are any. OMPI_PATH_KEPT is no if mpirun sets the variable for its ranks when the user has not set it: to what the file
-# of PMIx's parameters says, if that has a line for it (Debian's 5.0 has, with PMIx's folder). Then a component in Open MPI's
+# there are any. OMPI_PATH_KEPT is no if mpirun of 5.0 sets the variable for its ranks when the user has not set it: to what the file
+# of PMIx's parameters says, if that has a line for it (Debian has, with PMIx's folder). Then a component in Open MPI's
 # own folder is not found under mpirun. PMIx's build has decided where that file is; these are the places that are known.
 AC_DEFUN([DMA_COMPONENT_PATH], [
 OMPI_COMPONENT_REST=
@@ -176,8 +176,9 @@ PMIX_COMPONENT_DIR=
 OMPI_PATH_KEPT=yes
 AS_IF([test $dma_major -ge 5],
   [PMIX_COMPONENT_DIR=`$PKG_CONFIG --variable=libdir pmix 2>/dev/null`/pmix
-   test -d "$PMIX_COMPONENT_DIR" || PMIX_COMPONENT_DIR=
-   AC_MSG_CHECKING([whether mpirun leaves the component path alone])
+   test -d "$PMIX_COMPONENT_DIR" || PMIX_COMPONENT_DIR=])
+AS_IF([test $dma_major -eq 5],
+  [AC_MSG_CHECKING([whether mpirun leaves the component path alone])
    OMPI_PATH_KEPT=unknown
    dma_prefix=`$PKG_CONFIG --variable=prefix pmix 2>/dev/null`
    for dma_dir in ${dma_prefix:+"$dma_prefix/etc" "$dma_prefix/share"} "`AS_DIRNAME(["$OMPI_BINDIR"])`/etc" /etc /etc/pmix; do

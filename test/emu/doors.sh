@@ -93,7 +93,7 @@ ok 'rocminfo lists 8 GPUs' agents $gpu 8 $isa
 ok 'rocminfo lists 2 MI250X' agents mi250x 2 gfx90a
 # shellcheck disable=SC2016
 ok 'rocminfo does not list hidden GPUs' env EMU_HIDE=0 bash -c '[ "$("$@" | grep -Ec "^  Name: +gfx")" = 3 ]' - \
-    "$root/with-build" --build "$build" --gpus 4 rocminfo
+    "$root/with-build" --build "$build" --gpus 4 --persona $gpu rocminfo
 ok 'HIP programs run' hip $gpu 2
 EMU_SVM=0 ok 'HIP programs run where host memory has other addresses on GPUs' hip mi250x 2
 ok 'rectangles in pinned memory' rectangles 22 9 alltoall
