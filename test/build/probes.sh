@@ -53,7 +53,7 @@ seen() {
     done >"$work/gdb"
     printf 'break -probe-stap coll_dma:way_out\ncommands\nsilent\nprintf "out %%s\\n", (char *)$_probe_arg1\ncontinue\nend\nrun\n' >>"$work/gdb"
     CK_FORK=no CK_RUN_CASE=not_served timeout 600 gdb -nx -batch -x "$work/gdb" "$build/test/unit/test_reasons" >"$work/log" 2>&1
-    grep -q '^out arena_zero' "$work/log" && grep -q '^out staged_aside' "$work/log" && grep -q '^setup_begin [0-2]' "$work/log" &&
+    grep -q '^out arena_limit' "$work/log" && grep -q '^out staged_aside' "$work/log" && grep -q '^setup_begin [0-2]' "$work/log" &&
         [ "$(grep -c '^call_begin' "$work/log")" -ge 3 ] &&
         [ "$(grep -c '^call_begin' "$work/log")" = "$(grep -c '^call_end 1' "$work/log")" ] || { cat "$work/log"; return 1; }
 }
