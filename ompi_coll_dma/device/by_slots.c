@@ -309,12 +309,6 @@ static dma_wait_t slots_wait_for(const dma_comm_t *comm, const dma_task_t *task)
     return dma_device_waits_for_votes(comm, DEVICE_BALLOT_SLOTS);
 }
 
-static const char *slots_name(const dma_task_t *task)
-{
-    (void)task;
-    return "copies through shared pinned memory";
-}
-
 static uint64_t slots_position(const dma_comm_t *comm, const dma_task_t *task)
 {
     (void)task;
@@ -322,7 +316,7 @@ static uint64_t slots_position(const dma_comm_t *comm, const dma_task_t *task)
 }
 
 static const dma_device_runner_t by_slots = {
-    .name = slots_name,
+    .name = "copies through shared pinned memory",
     .for_caller = true,
     .advance = advance_slots,
     .end = dma_device_end_streaming,

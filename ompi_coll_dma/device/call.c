@@ -92,8 +92,8 @@ static dma_offer_t make_offer(dma_comm_t *comm, dma_task_t *task, dma_reason_t *
     dma_offer_t offer;
 
     if (call->prepares) {
-        call->why = dma_device_prepare_offer(comm, task);
-        return call->why ? DMA_OFFER_DATA : DMA_OFFER_ENGINE;
+        *why = call->why = dma_device_prepare_offer(comm, task);
+        return *why ? DMA_OFFER_DATA : DMA_OFFER_ENGINE;
     }
     *why = call->joins ? DMA_REASON_joined : call->why;
     facts.slots = !facts.joins && !facts.served && dma_device_can_use_slots(comm, task);
@@ -165,7 +165,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     flags |= call->by_link ? DMA_SIGN_LINK : offer == DMA_OFFER_JOIN ? DMA_SIGN_JOINS : 0;
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | flags, 0);
     dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
-    if (offer == DMA_OFFER_ENGINE && !call->prepares) {
+    if (offer == DMA_OFFER_ENGINE) {
         dma_device_copy_early(comm, task);
     }
     return DMA_OK;
@@ -421,7 +421,7 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
     if (wait.kind != DMA_WAIT_NONE || dma_task_state(task) != DMA_TASK_RUNNING) {
         return wait;
     }
-    return call->phase == DEVICE_RUN     ? call->runner->waits_for(comm, task)
+    return call->under_way               ? call->runner->waits_for(comm, task)
            : call->phase == DEVICE_AGREE ? dma_device_waits_for_votes(comm, DEVICE_BALLOT_ENGINE)
                                          : wait;
 }
@@ -432,7 +432,8 @@ const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task)
 
     (void)comm;
     return dma_task_state(task) == DMA_TASK_QUEUED ? NULL
-           : call->phase == DEVICE_RUN             ? call->runner->name(task)
+           : call->under_way                       ? call->runner->name
+           : call->phase == DEVICE_RUN             ? "submission"
            : call->phase == DEVICE_AGREE           ? "agreement"
                                                    : "entry";
 }

@@ -84,6 +84,7 @@
 #include "device/pins.h"
 #include "device/pipeline.h"
 #include "device/slots.h"
+#include "device/votes.h"
 #include "dma/parts.h"
 #include "engine/gpu.h"
 #include "gpu/ipc.h"
@@ -115,12 +116,12 @@ typedef enum dma_device_phase {
 
 /* What carries out a call that the ranks have agreed on. */
 typedef struct dma_device_runner {
-    const char *(*name)(const dma_task_t *task);                 /* for users */
+    const char *name;                                            /* for users */
     bool for_caller;                                             /* the submitter must not advance it */
     dma_status_t (*advance)(dma_comm_t *comm, dma_task_t *task); /* DMA_OK: it is over, or has set another runner */
     void (*end)(dma_comm_t *comm, dma_task_t *task);             /* it is over */
-    dma_wait_t (*waits_for)(const dma_comm_t *comm, const dma_task_t *task);
-    uint64_t (*position)(const dma_comm_t *comm, const dma_task_t *task); /* changes while it moves on */
+    dma_wait_t (*waits_for)(const dma_comm_t *comm, const dma_task_t *task); /* while the call is under way */
+    uint64_t (*position)(const dma_comm_t *comm, const dma_task_t *task);    /* changes while it moves on */
 } dma_device_runner_t;
 
 extern const dma_device_runner_t dma_device_by_engine; /* run.c: engines, as a whole */
@@ -249,14 +250,6 @@ typedef struct dma_device_pieces {
     uint64_t *copy_counts; /* of copies of this rank: n */
     int64_t *copy_displs;  /* likewise */
 } dma_device_pieces_t;
-
-/* What the ranks agree about. Each has a word of its own: a rank that goes on to slots because a vote was no must not overwrite
- * what a slower rank still has to see. */
-typedef enum dma_device_ballot {
-    DEVICE_BALLOT_ENGINE, /* are all exports open, is a piece ready for engines */
-    DEVICE_BALLOT_SLOTS,  /* by_slots.c */
-    DEVICE_BALLOTS
-} dma_device_ballot_t;
 
 /* A call by slots: by_slots.c. */
 typedef struct dma_device_by_slots {
@@ -427,16 +420,6 @@ void dma_device_spin(dma_comm_t *comm, const dma_task_t *task);
 dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task);
 const char *dma_device_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_device_position(const dma_comm_t *comm, const dma_task_t *task);
-
-/* ---- votes.c ---- */
-
-/* A vote of this rank, and whether all ranks have given it. *all: with yes. */
-void dma_device_vote(dma_comm_t *comm, dma_device_ballot_t ballot, bool yes);
-bool dma_device_votes_are_in(const dma_comm_t *comm, dma_device_ballot_t ballot, bool *all);
-/* The same for the agreement of this number, which may be an earlier one. */
-bool dma_device_votes_reached(const dma_comm_t *comm, dma_device_ballot_t ballot, uint32_t number, bool *all);
-/* The ranks that have not voted. */
-dma_wait_t dma_device_waits_for_votes(const dma_comm_t *comm, dma_device_ballot_t ballot);
 
 /* ---- run.c: with the communicator's lock ---- */
 

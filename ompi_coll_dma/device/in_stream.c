@@ -479,14 +479,8 @@ static uint64_t task_position(const dma_comm_t *comm, const dma_task_t *task)
     return reached(comm);
 }
 
-static const char *task_name(const dma_task_t *task)
-{
-    (void)task;
-    return "in a stream";
-}
-
 const dma_device_runner_t dma_device_by_stream = {
-    .name = task_name,
+    .name = "in a stream",
     .advance = advance_stream,
     .end = dma_device_end_streaming,
     .waits_for = task_waits_for,

@@ -41,5 +41,6 @@ core_sources += \
 	ompi_coll_dma/device/submitter.c \
 	ompi_coll_dma/device/trace.c \
 	ompi_coll_dma/device/votes.c \
+	ompi_coll_dma/device/votes.h \
 	ompi_coll_dma/device/write.c \
 	ompi_coll_dma/device/write.h

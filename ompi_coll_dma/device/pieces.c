@@ -296,19 +296,13 @@ static dma_wait_t pieces_wait_for(const dma_comm_t *comm, const dma_task_t *task
                : dma_host_waits_for_flag(comm, task);
 }
 
-static const char *pieces_name(const dma_task_t *task)
-{
-    (void)task;
-    return "engine, in pieces";
-}
-
 static uint64_t pieces_position(const dma_comm_t *comm, const dma_task_t *task)
 {
     return dma_pipe_position(&comm->device->pieces.pipe) + dma_host_position(comm, task);
 }
 
 static const dma_device_runner_t by_pieces = {
-    .name = pieces_name,
+    .name = "engine, in pieces",
     .for_caller = true,
     .advance = advance_pieces,
     .end = dma_host_finish,

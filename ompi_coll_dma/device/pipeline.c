@@ -9,8 +9,7 @@ bool dma_pipe_voted(const dma_comm_t *comm, const dma_pipe_t *p, uint64_t piece)
 {
     bool all;
 
-    return piece < p->votes &&
-           dma_device_votes_reached(comm, (dma_device_ballot_t)p->ballot, p->first + (uint32_t)piece, &all);
+    return piece < p->votes && dma_device_votes_reached(comm, p->ballot, p->first + (uint32_t)piece, &all);
 }
 
 bool dma_pipe_waits_for_votes(const dma_comm_t *comm, const dma_pipe_t *p)
@@ -104,7 +103,7 @@ static void cast_votes(dma_comm_t *comm, dma_pipe_t *p)
     while (p->votes < p->count + p->ops->tail && p->filled >= (p->votes < p->count ? p->votes + 1 : p->count) &&
            p->drained + DMA_PIPE_LAG > p->votes) {
         p->votes++;
-        dma_device_vote(comm, (dma_device_ballot_t)p->ballot, true);
+        dma_device_vote(comm, p->ballot, true);
     }
 }
 

@@ -22,6 +22,7 @@
 
 #include "core/comm.h"
 #include "device/lease.h"
+#include "device/votes.h"
 
 #define DMA_PIPE_LAG 2 /* pieces whose drains may be under way when this rank votes */
 
@@ -40,7 +41,7 @@ typedef struct dma_pipe_ops {
 
 typedef struct dma_pipe {
     const dma_pipe_ops_t *ops;
-    int ballot;               /* dma_device_ballot_t */
+    dma_device_ballot_t ballot;
     uint32_t first;           /* number of the agreement on piece 0 */
     const dma_lease_t *lease; /* whose streams and events copies use; NULL, or without a runtime: copies end at once */
     bool fills, drains;       /* this rank copies in this direction */

@@ -142,21 +142,11 @@ static void end_engine(dma_comm_t *comm, dma_task_t *task)
     dma_device_trace_stamps(comm, task);
 }
 
-static dma_wait_t engine_waits_for(const dma_comm_t *comm, const dma_task_t *task)
-{
-    return task->device->under_way ? dma_host_waits_for_flag(comm, task) : (dma_wait_t){0};
-}
-
-static const char *engine_name(const dma_task_t *task)
-{
-    return task->device->under_way ? "engine" : "submission";
-}
-
 const dma_device_runner_t dma_device_by_engine = {
-    .name = engine_name,
+    .name = "engine",
     .advance = advance_engine,
     .end = end_engine,
-    .waits_for = engine_waits_for,
+    .waits_for = dma_host_waits_for_flag,
     .position = dma_host_position,
 };
 
@@ -180,14 +170,8 @@ static dma_status_t advance_host(dma_comm_t *comm, dma_task_t *task)
     return comm->engine->advance(&task->run);
 }
 
-static const char *host_name(const dma_task_t *task)
-{
-    (void)task;
-    return "copies by cores";
-}
-
 static const dma_device_runner_t by_host = {
-    .name = host_name,
+    .name = "copies by cores",
     .for_caller = true,
     .advance = advance_host,
     .end = dma_host_finish,

@@ -179,10 +179,7 @@ static void note_scratch(dma_comm_t *comm, const struct dma_device_call *d, cons
     if (d->send_scratch && !d->send_type) {
         dma_comm_note_reason(comm, DMA_REASON_scratch_device);
     }
-    if (d->send_type || d->recv_type) {
-        dma_comm_note_reason(comm, DMA_REASON_scratch_type);
-    }
-    if (!dma_device_supports_shapes(comm->device, &d->send_shape, &d->recv_shape)) {
+    if (d->send_type || d->recv_type || !dma_device_supports_shapes(comm->device, &d->send_shape, &d->recv_shape)) {
         dma_comm_note_reason(comm, DMA_REASON_scratch_type);
     }
 }
