@@ -26,14 +26,11 @@
 #include <unistd.h>
 
 #include "../../include/mpi_names.h"
-#include "gpu.h"
+#include "parts_data.h"
 
-enum { PARTS = 6, WORDS = 100, MOST_RANKS = 16, MANY = 200 };
+enum { MANY = 200 };
 
-static int rank, ranks;
 static int made, freed_requests, started, fail_start, drops_types;
-static int send[PARTS * WORDS], recv[MOST_RANKS * PARTS * WORDS];
-static MPI_Request request = MPI_REQUEST_NULL;
 static void *stream;
 static _Thread_local int yields;
 
@@ -71,44 +68,6 @@ int MPI_Start(MPI_Request *r)
     int now = __atomic_add_fetch(&started, 1, __ATOMIC_SEQ_CST);
 
     return now == fail_start ? MPI_ERR_INTERN : PMPI_Start(r);
-}
-
-static int init(int parts, int words, MPI_Request *r)
-{
-    return MPIX_Pallgather_init(send, parts, words, MPI_INT, recv, parts, words, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                r);
-}
-
-static int value(int turn, int from, int i)
-{
-    return turn * 100000 + from * 10000 + i;
-}
-
-static void fill(int turn)
-{
-    for (int i = 0; i < PARTS * WORDS; i++) {
-        send[i] = value(turn, rank, i);
-    }
-}
-
-/* Checks the partitions from `begin` to `end` of all ranks. */
-static int is_right(int turn, int begin, int end)
-{
-    for (int r = 0; r < ranks; r++) {
-        for (int i = begin * WORDS; i < end * WORDS; i++) {
-            if (recv[r * PARTS * WORDS + i] != value(turn, r, i)) {
-                return 0;
-            }
-        }
-    }
-    return 1;
-}
-
-static void ready(int begin, int end)
-{
-    for (int p = begin; p < end; p++) {
-        MUST(MPIX_Pready(p, request) == MPI_SUCCESS);
-    }
 }
 
 static int has_arrived(int part)

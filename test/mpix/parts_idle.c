@@ -14,13 +14,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "gpu.h"
+#include "parts_data.h"
 
-enum { PARTS = 6, WORDS = 100, MOST_RANKS = 16 };
-
-static int rank, ranks;
-static int send[PARTS * WORDS], recv[MOST_RANKS * PARTS * WORDS];
-static MPI_Request request = MPI_REQUEST_NULL;
 static _Thread_local int locks;
 static int looks; /* of the library's thread for starts */
 
@@ -40,41 +35,6 @@ int MPI_Improbe(int source, int tag, MPI_Comm comm, int *flag, MPI_Message *mess
 {
     __atomic_add_fetch(&looks, 1, __ATOMIC_SEQ_CST);
     return PMPI_Improbe(source, tag, comm, flag, message, status);
-}
-
-static int init(MPI_Request *r)
-{
-    return MPIX_Pallgather_init(send, PARTS, WORDS, MPI_INT, recv, PARTS, WORDS, MPI_INT, MPI_COMM_WORLD, MPI_INFO_NULL,
-                                r);
-}
-
-static int value(int turn, int from, int i)
-{
-    return turn * 100000 + from * 10000 + i;
-}
-
-static void fill(int turn)
-{
-    for (int i = 0; i < PARTS * WORDS; i++) {
-        send[i] = value(turn, rank, i);
-    }
-}
-
-static int is_right(int turn)
-{
-    for (int i = 0; i < ranks * PARTS * WORDS; i++) {
-        if (recv[i] != value(turn, i / (PARTS * WORDS), i % (PARTS * WORDS))) {
-            return 0;
-        }
-    }
-    return 1;
-}
-
-static void ready(int begin, int end)
-{
-    for (int p = begin; p < end; p++) {
-        MUST(MPIX_Pready(p, request) == MPI_SUCCESS);
-    }
 }
 
 static double now(void)
@@ -105,7 +65,7 @@ static void do_round(int turn)
     fill(turn);
     MPI_Start(&request);
     ready(0, PARTS);
-    MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(turn));
+    MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(turn, 0, PARTS));
 }
 
 static void idle(void)
@@ -114,13 +74,13 @@ static void idle(void)
     MPIX_Prequest words;
     int before;
 
-    MUST(init(&request) == MPI_SUCCESS && rests(0));
+    MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS && rests(0));
     for (int turn = 1; turn < 4; turn++) {
         do_round(turn);
         MUST(rests(0));
     }
     quiet = request;
-    MUST(init(&request) == MPI_SUCCESS);
+    MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS);
     do_round(4);
     MPI_Request_free(&quiet);
     MUST(rests(0));
@@ -132,7 +92,7 @@ static void idle(void)
         usleep(1000);
     }
     MPI_Start(&request);
-    MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(5) && rests(0));
+    MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(5, 0, PARTS) && rests(0));
     /* words that kernels may store to */
     MUST(MPIX_Prequest_create(request, &words) == MPI_SUCCESS && rests(1));
     fill(6);
@@ -140,7 +100,7 @@ static void idle(void)
     for (int p = 0; p < PARTS; p++) {
         __atomic_store_n(&words.ready[p], words.ready_value, __ATOMIC_RELEASE);
     }
-    MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(6) && rests(1));
+    MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(6, 0, PARTS) && rests(1));
     MUST(MPIX_Request_free(&request) == MPI_SUCCESS && rests(0));
 }
 
@@ -150,7 +110,7 @@ static void unlocked(void)
     MPI_Request others[REQUESTS];
 
     for (int i = 0; i < REQUESTS; i++) {
-        MUST(init(i == REQUESTS / 2 ? &request : &others[i]) == MPI_SUCCESS);
+        MUST(init(PARTS, WORDS, i == REQUESTS / 2 ? &request : &others[i]) == MPI_SUCCESS);
     }
     for (int turn = 1; turn < 4; turn++) {
         fill(turn);
@@ -161,7 +121,7 @@ static void unlocked(void)
 
             MUST(locks == before && code == MPI_SUCCESS);
         }
-        MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(turn));
+        MUST(MPIX_Wait(&request, MPI_STATUS_IGNORE) == MPI_SUCCESS && is_right(turn, 0, PARTS));
     }
     for (int i = 0; i < REQUESTS; i++) {
         MPI_Request *r = i == REQUESTS / 2 ? &request : &others[i], former = *r;
@@ -172,7 +132,7 @@ static void unlocked(void)
 
 static void unseen(void)
 {
-    MUST(init(&request) == MPI_SUCCESS && rests(0));
+    MUST(init(PARTS, WORDS, &request) == MPI_SUCCESS && rests(0));
     fill(6);
     MPI_Start(&request);
 }
@@ -198,7 +158,7 @@ int main(int argc, char **argv)
     MUST(cases[i].name);
     cases[i].run();
     MPI_Finalize();
-    MUST(cases[i].run != unseen || is_right(6));
+    MUST(cases[i].run != unseen || is_right(6, 0, PARTS));
     if (rank == 0) {
         printf("cases: %s is right\n", argv[2]);
     }

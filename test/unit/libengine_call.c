@@ -323,3 +323,14 @@ uint32_t call_runs(const dma_comm_t *comm)
 {
     return comm->device && comm->device->epoch ? comm->device->epoch - comm->first_epoch : 0;
 }
+
+bool call_stream_moves(const rank_t *r, const dma_gpu_runtime_t *rt, void *stream)
+{
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    must(r, rt->enter(r->rank, &scope) == DMA_OK, "enter");
+    status = rt->stream_query(stream);
+    rt->leave(&scope);
+    return status == DMA_AGAIN;
+}

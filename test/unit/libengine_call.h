@@ -89,4 +89,7 @@ uint64_t call_counted(const rank_t *r, int which);
 /* Runs the job, and checks that nothing is left behind. */
 void call_run_job(job_t *job);
 
+/* Does a stream of this rank's device still have work? */
+bool call_stream_moves(const rank_t *r, const dma_gpu_runtime_t *rt, void *stream);
+
 #endif

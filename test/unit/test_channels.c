@@ -283,6 +283,14 @@ END_TEST
 
 /* ---- without shared memory ---- */
 
+static void run_without_memory(void (*body)(rank_t *r))
+{
+    job_t job = threads_job(RANKS, body);
+
+    job.params.arena_bytes = 0;
+    threads_run(&job);
+}
+
 /* Channels of a communicator that is ASIDE. Each rank starts and frees them in an order of its own. */
 static void by_messages(rank_t *r)
 {
@@ -307,10 +315,7 @@ static void by_messages(rank_t *r)
 
 START_TEST(messages_of_channels_share_a_communicator)
 {
-    job_t job = threads_job(RANKS, by_messages);
-
-    job.params.arena_bytes = 0;
-    threads_run(&job);
+    run_without_memory(by_messages);
 }
 END_TEST
 
@@ -341,10 +346,7 @@ static void use_up_tags(rank_t *r)
 
 START_TEST(tags_are_not_used_again)
 {
-    job_t job = threads_job(RANKS, use_up_tags);
-
-    job.params.arena_bytes = 0;
-    threads_run(&job);
+    run_without_memory(use_up_tags);
 }
 END_TEST
 

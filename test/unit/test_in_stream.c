@@ -101,17 +101,6 @@ static void copy(rank_t *r, lane_t *lane, void *to, const void *from, size_t byt
     rt->leave(&scope);
 }
 
-static bool stream_moves(rank_t *r, const lane_t *lane)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status;
-
-    must(r, rt->enter(r->rank, &scope) == DMA_OK, "enter");
-    status = rt->stream_query(lane->stream);
-    rt->leave(&scope);
-    return status == DMA_AGAIN;
-}
-
 /* What the starts send, before the first one. */
 static void prepare_steps(rank_t *r, lane_t *lane)
 {
@@ -164,7 +153,7 @@ static void step_in_stream(rank_t *r, lane_t *lane)
 
 static void wait_for_stream(rank_t *r, lane_t *lane)
 {
-    while (stream_moves(r, lane)) {
+    while (call_stream_moves(r, rt, lane->stream)) {
         threads_host.progress();
     }
 }
@@ -489,7 +478,7 @@ static void failure_body(rank_t *r)
         wait_for_stream(r, &lane);
     } else if (!by_host) {
         /* Rank 2 makes no progress: rank 1 forges the words that both streams wait for. */
-        for (int i = 0; r->rank == 2 && i < 20000 && stream_moves(r, &lane); i++) {
+        for (int i = 0; r->rank == 2 && i < 20000 && call_stream_moves(r, rt, lane.stream); i++) {
             usleep(100);
         }
         wait_for_stream(r, &lane);

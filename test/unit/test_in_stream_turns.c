@@ -25,23 +25,12 @@ static void ended(void *arg, dma_status_t status)
     *(_Atomic int *)arg += status == DMA_OK ? 1 : 1000;
 }
 
-static bool stream_moves(rank_t *r, const dma_app_stream_t *app)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status;
-
-    must(r, rt->enter(r->rank, &scope) == DMA_OK, "enter");
-    status = rt->stream_query(app->stream);
-    rt->leave(&scope);
-    return status == DMA_AGAIN;
-}
-
 /* The n-th start ends. */
 static void wait_for_end(rank_t *r, dma_channel_t *channel, const dma_app_stream_t *app, bool in_stream,
                          _Atomic int *n_ended, int n)
 {
     if (in_stream) {
-        while (stream_moves(r, app)) {
+        while (call_stream_moves(r, rt, app->stream)) {
             threads_host.progress();
         }
         must(r, dma_channel_end_in_stream(channel, false) == DMA_OK, "end");
