@@ -13,6 +13,7 @@
 #include "count_malloc.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <mpi.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -203,12 +204,20 @@ static bool all(bool mine)
     return value;
 }
 
-/* coll/dma describes the process for coll_dma_state, in 7 system calls, and makes 6 objects for it and for the communicator. */
+/*
+ * coll/dma describes the process for coll_dma_state, in 7 system calls, and makes 6 objects for it and for the communicator.
+ * The heap must not grow or shrink meanwhile: whether an object crosses its end depends on what others, messages among them,
+ * have allocated and freed.
+ */
 static int first(void)
 {
     section_t s = {0};
     bool traced, few;
 
+    mallopt(M_MMAP_THRESHOLD, 4 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+    void *volatile grown = malloc(2 << 20);
+    free(grown);
     messages = true;
     send_buffer = calloc((size_t)bytes, 1);
     recv_buffer = calloc((size_t)bytes, (size_t)size);
