@@ -1,5 +1,7 @@
 # GPU runtimes: one table of calls, and what kind of memory an address is.
 core_sources += \
+	ompi_coll_dma/gpu/base.c \
+	ompi_coll_dma/gpu/base.h \
 	ompi_coll_dma/gpu/brief.c \
 	ompi_coll_dma/gpu/brief.h \
 	ompi_coll_dma/gpu/budget.c \
@@ -12,14 +14,13 @@ core_sources += \
 	ompi_coll_dma/gpu/cuda/mapped.c \
 	ompi_coll_dma/gpu/cuda/memory.c \
 	ompi_coll_dma/gpu/cuda/query.c \
-	ompi_coll_dma/gpu/cuda/reset.c \
 	ompi_coll_dma/gpu/cuda/stream.c \
 	ompi_coll_dma/gpu/export.h \
 	ompi_coll_dma/gpu/hip/api.h \
+	ompi_coll_dma/gpu/hip/context.c \
 	ompi_coll_dma/gpu/hip/hip.c \
 	ompi_coll_dma/gpu/hip/hip.h \
 	ompi_coll_dma/gpu/hip/memory.c \
-	ompi_coll_dma/gpu/hip/reset.c \
 	ompi_coll_dma/gpu/hip/quiesce.c \
 	ompi_coll_dma/gpu/hip/stream.c \
 	ompi_coll_dma/gpu/internal.h \

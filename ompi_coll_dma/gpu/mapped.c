@@ -47,12 +47,12 @@ bool dma_mapped_find(const dma_gpu_runtime_t *rt, uint64_t addr, uint64_t bytes,
 
 /* ---- the owner ---- */
 
-static bool is_there(const dma_gpu_runtime_t *rt, const dma_wish_t *wish)
+static bool is_there(const dma_gpu_runtime_t *rt, const dma_wish_t *wish, int device)
 {
-    dma_gpu_memory_t m;
+    dma_gpu_memory_t m = {.device = device};
 
-    dma_gpu_classify(rt, wish->base, wish->size, &m);
-    return m.mapped && m.base == wish->base && m.size == wish->size && m.buffer_id == wish->id;
+    return dma_mapped_find(rt, wish->base, wish->size, &m) && m.base == wish->base && m.size == wish->size &&
+           m.buffer_id == wish->id;
 }
 
 /* Opens the file descriptor of a part (a dma_give_t; `arg` is the runtime). */
@@ -63,8 +63,8 @@ static int give(void *arg, const dma_wish_t *wish, dma_given_t *part)
     dma_gpu_scope_t scope;
     int fd = -1;
 
-    if ((part->addr == wish->base && !is_there(rt, wish)) || rt->mapping(part->addr, &m) != DMA_OK ||
-        m.base != part->addr || rt->enter(m.device, &scope) != DMA_OK) {
+    if (rt->mapping(part->addr, &m) != DMA_OK || m.base != part->addr ||
+        (part->addr == wish->base && !is_there(rt, wish, m.device)) || rt->enter(m.device, &scope) != DMA_OK) {
         return -1;
     }
     if (rt->map_export(part->addr, &fd) != DMA_OK) {

@@ -75,14 +75,3 @@ void dma_gpu_guard_watch(dma_gpu_guard_t *guard, int device)
     }
     pthread_mutex_unlock(&guard->lock);
 }
-
-void dma_gpu_guard_unwatch(dma_gpu_guard_t *guard, int device)
-{
-    pthread_mutex_lock(&guard->lock);
-    check(guard, device);
-    if (guard->markers[device].addr) {
-        guard->ops->free(guard->markers[device].addr);
-        guard->markers[device] = (dma_gpu_marker_t){0};
-    }
-    pthread_mutex_unlock(&guard->lock);
-}

@@ -62,7 +62,5 @@ void dma_gpu_guard_detect(dma_gpu_guard_t *guard);
 dma_status_t dma_gpu_guard_lose(dma_gpu_guard_t *guard, int device);
 /* The device has become current. From the first time on resets of it are detected. */
 void dma_gpu_guard_watch(dma_gpu_guard_t *guard, int device);
-/* Ends the detection; with the device current. */
-void dma_gpu_guard_unwatch(dma_gpu_guard_t *guard, int device);
 
 #endif

@@ -31,7 +31,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "dma/status.h"
+#include "gpu/base.h"
 #include "gpu/memory.h"
 #include "gpu/shape.h"
 
@@ -102,7 +102,7 @@ typedef struct dma_gpu_runtime {
     /*
      * Has a reset of the device by the application been detected [may be NULL: none can be detected]? A reset destroys memory,
      * imports and streams; with CUDA also events and registrations. It is detected when a query finds memory that the thread has
-     * not seen before, in enter_to_release, and in `release`. So it is detected before a call uses new
+     * not seen before, and in enter_to_release. So it is detected before a call uses new
      * memory, but not by a call that still uses the old. From then on both kinds of scopes fail.
      */
     bool (*is_lost)(int device);
@@ -215,9 +215,6 @@ typedef struct dma_gpu_runtime {
     dma_status_t (*graph_update)(dma_gpu_graph_t *graph, uint64_t dst, uint64_t src, uint64_t bytes);
     dma_status_t (*graph_launch)(dma_gpu_graph_t *graph, dma_gpu_stream_t *stream);
     void (*graph_destroy)(dma_gpu_graph_t *graph);
-
-    /* Releases what the table itself holds (contexts, private streams). The caller has stopped using the table. */
-    void (*release)(void);
 } dma_gpu_runtime_t;
 
 /*
@@ -236,16 +233,5 @@ static inline bool dma_gpu_is_lost(const dma_gpu_runtime_t *rt, int device)
 /* Copies a rectangle in stream order; scope. Uses copy2d if copy2d can describe the rectangle, otherwise one copy for
  * each row: rows may be any distance apart, also backwards (a pitch of 2^64 - n). */
 dma_status_t dma_gpu_copy_rect(const dma_gpu_runtime_t *rt, dma_gpu_stream_t *stream, const dma_rect_t *rect);
-
-/* The text of the last error on this thread: the call and how it failed; "" if there was none. Valid until the next
- * error. */
-const char *dma_gpu_error(void);
-
-/* A stream of the application begins (more) or ends to have work that waits for other ranks. As long as there is one, `ipc_close`
- * and `host_unregister` of CUDA return DMA_AGAIN, and `free` frees later, because these calls would wait for the stream. */
-void dma_gpu_note_waiting_stream(bool more);
-/* May this thread make such a call? False: there is such a stream. Otherwise none begins before dma_gpu_end_blocking. */
-bool dma_gpu_begin_blocking(void);
-void dma_gpu_end_blocking(void);
 
 #endif

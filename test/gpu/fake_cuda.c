@@ -18,15 +18,6 @@ static _Thread_local uintptr_t stack[16];
 static _Thread_local int top;
 static _Thread_local cuda_enum_t capture_mode;
 
-void fake_driver_restart(void)
-{
-    fake_driver = (fake_driver_t){.version = fake_driver.version};
-    primary[0] = (struct context){.active = false};
-    primary[1] = (struct context){.active = true, .held = 1};
-    top = 0;
-    fake_forget_objects();
-}
-
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 int fake_lock(void)

@@ -45,7 +45,6 @@ typedef struct fake_mapping {
 bool fake_find_mapping(uint64_t addr, fake_mapping_t *mapping);
 /* After a reset, the library gives the addresses out again if the test wants so. */
 void fake_forget_addresses(int device);
-void fake_forget_objects(void);
 
 #define FAKE_DECLARE(name, symbol, required, ...) cuda_error_t symbol(__VA_ARGS__);
 CUDA_CALLS(FAKE_DECLARE)

@@ -122,11 +122,6 @@ void fake_forget_addresses(int device)
     }
 }
 
-void fake_forget_objects(void)
-{
-    objects = NULL;
-}
-
 cuda_error_t cuMemAlloc_v2(cuda_addr_t *ptr, size_t bytes)
 {
     cuda_error_t error = CUDA_OUT_OF_MEMORY;

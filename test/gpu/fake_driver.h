@@ -41,7 +41,4 @@ typedef struct fake_driver {
     int device; /* HIP: the current one */
 } fake_driver_t;
 
-/* CUDA as when the library was loaded, except for addresses and ids, which are not used again. For loops in one process. */
-void fake_driver_restart(void);
-
 #endif

@@ -346,8 +346,6 @@ static void check_all(const dma_gpu_runtime_t *rt)
     CALL(free, m.b);
     rt->leave(&scope);
     check_reset(rt, device);
-    rt->release();
-    check_line(true, "release", "%s", "");
     free(m.host);
     free(m.out);
 }

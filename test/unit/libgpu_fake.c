@@ -498,13 +498,6 @@ static dma_status_t free_device(uint64_t addr)
     return DMA_OK;
 }
 
-static void release(void)
-{
-    dma_status_t status;
-
-    fake_call("release", &status);
-}
-
 void fake_gpu_hold(int device, bool hold)
 {
     pthread_mutex_lock(&fake_machine.lock);
@@ -538,7 +531,6 @@ dma_gpu_runtime_t *fake_gpu_start(const fake_gpu_options_t *options)
         .host_unregister = host_unregister,
         .alloc = alloc,
         .free = free_device,
-        .release = release,
     };
     static dma_gpu_runtime_t table;
 

@@ -35,12 +35,13 @@ static void raise_files(void)
     }
 }
 
-int unit_main(Suite *suite)
+static int run(Suite *suite, enum fork_status forks)
 {
     SRunner *runner = srunner_create(suite);
     int failed;
 
     raise_files();
+    srunner_set_fork_status(runner, forks);
     srunner_run_all(runner, CK_NORMAL);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);
@@ -48,6 +49,16 @@ int unit_main(Suite *suite)
         printf("repeat with DMA_SEED=%llu\n", (unsigned long long)unit_seed());
     }
     return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int unit_main(Suite *suite)
+{
+    return run(suite, CK_FORK_GETENV);
+}
+
+int unit_main_isolated(Suite *suite)
+{
+    return run(suite, CK_FORK);
 }
 
 const char *unit_file(const char *text)

@@ -38,5 +38,7 @@ const char *unit_file(const char *text);
 
 /* Runs the tests. If one fails, the seed is printed. Returns the exit status of the program. */
 int unit_main(Suite *suite);
+/* The same with a process for each case, whatever CK_FORK says: what is tested keeps state until its process ends. */
+int unit_main_isolated(Suite *suite);
 
 #endif

@@ -13,7 +13,6 @@
 
 static const dma_gpu_runtime_t *rt;
 static fake_driver_t *driver;
-static void (*restart)(void);
 static unsigned (*reset_device)(int device);
 static unsigned (*retain)(struct CUctx_st **context, int device);
 static unsigned (*push)(struct CUctx_st *context);
@@ -28,13 +27,6 @@ static void open_cuda(int manners)
     static const char *const library = "libcuda.so.1";
 
     rt = vendor_cuda(&driver);
-    *(void **)&restart = vendor_call(library, "fake_driver_restart");
-    driver->error = 0;
-    rt->release();
-    restart();
-    for (int i = 0; i < 2; i++) { /* from earlier tests in this process */
-        dma_cuda_guard.lost[i] = dma_cuda_guard.watched[i] = false;
-    }
     driver->new_handles = manners & NEW_HANDLES;
     driver->reuses = manners & REUSES;
     driver->needs_context = manners & NEEDS_CONTEXT;
@@ -157,11 +149,7 @@ START_TEST(without_a_reset)
     ck_assert(!rt->is_lost(0) && !rt->is_lost(1));
     release_things(&b, DMA_OK);
     release_things(&a, DMA_OK);
-    rt->release();
-    ck_assert_uint_eq(driver->objects, 0);
-    ck_assert_uint_eq(driver->retained, 0);
-    rt->release();
-    ck_assert_uint_eq(driver->retained, 0);
+    ck_assert_uint_eq(driver->objects, 4); /* the markers and the private streams */
 }
 END_TEST
 
@@ -174,25 +162,21 @@ START_TEST(released_after_a_reset)
     make_things(&a, 0);
     reset_device(0);
     release_things(&a, DMA_ERR_ENGINE);
-    rt->release();
-    rt->release();
     ck_assert_uint_eq(driver->activated, 1);
     ck_assert_uint_eq(driver->retained, 0);
     ck_assert(rt->is_lost(0));
 }
 END_TEST
 
-/* `release` does not look at what is still alive, and that may be released afterwards. */
-START_TEST(the_table_is_released_first)
+START_TEST(releasing_activates_no_context)
 {
-    things_t a;
+    dma_gpu_scope_t scope;
 
     open_cuda(_i);
-    make_things(&a, 1);
-    reset_device(1);
-    rt->release();
-    release_things(&a, DMA_ERR_ENGINE);
-    ck_assert_uint_eq(driver->activated, 0); /* the application's context */
+    ck_assert_int_eq(rt->enter_to_release(1, &scope), DMA_OK);
+    rt->leave(&scope);
+    ck_assert_uint_eq(driver->activated, 0);
+    ck_assert_uint_eq(driver->retained, 0);
 }
 END_TEST
 
@@ -210,7 +194,6 @@ START_TEST(released_in_a_new_context)
         ck_assert_uint_lt(addr, a.import);
     }
     release_things(&a, DMA_ERR_ENGINE);
-    rt->release();
     ck_assert_uint_eq(driver->objects, 1);
     ck_assert_uint_eq(driver->retained, 1); /* by the application */
     id = classify(addr).buffer_id;
@@ -249,8 +232,6 @@ START_TEST(new_memory_and_no_work)
     ck_assert_uint_eq(driver->spoilt, 0);
     driver->capturing = false;
     ck_assert_uint_eq(driver->objects, 1);
-    rt->release();
-    ck_assert_uint_eq(driver->objects, 1);
     ck_assert_uint_eq(driver->retained, 1);
 }
 END_TEST
@@ -273,8 +254,7 @@ START_TEST(one_of_two_devices)
     use_things(&b);
     ck_assert(rt->is_lost(0) && !rt->is_lost(1));
     release_things(&b, DMA_OK);
-    rt->release();
-    ck_assert_uint_eq(driver->objects, 0);
+    ck_assert_uint_eq(driver->objects, 2);   /* the marker and the private stream */
     ck_assert_uint_eq(driver->activated, 1); /* at the beginning */
 }
 END_TEST
@@ -292,7 +272,6 @@ START_TEST(a_full_device)
     rt->leave(&scope);
     reset_device(0);
     ck_assert_int_eq(rt->enter_to_release(0, &scope), DMA_ERR_ENGINE);
-    rt->release();
     ck_assert_uint_eq(driver->activated, 1);
 }
 END_TEST
@@ -308,7 +287,6 @@ START_TEST(after_the_driver)
     driver->error = CUDA_DEINITIALIZED;
     reset_device(0); /* what it has done with its contexts */
     release_things(&a, DMA_ERR_ENGINE);
-    rt->release();
     ck_assert_uint_eq(driver->activated, 1);
 }
 END_TEST
@@ -354,7 +332,6 @@ START_TEST(the_ipc_cache)
         ck_assert_uint_eq(driver->activated, 1);
     }
     dma_ipc_destroy(ipc);
-    rt->release();
 }
 END_TEST
 
@@ -381,7 +358,6 @@ START_TEST(nothing_is_freed_while_a_stream_waits)
     ck_assert_int_eq(rt->free(memory[0]), DMA_OK);
     ck_assert_uint_eq(driver->objects, 1); /* the marker */
     rt->leave(&scope);
-    rt->release();
 }
 END_TEST
 
@@ -391,7 +367,7 @@ int main(void)
 
     unit_loop(suite, without_a_reset, 0, MANNERS, 10);
     unit_loop(suite, released_after_a_reset, 0, MANNERS, 10);
-    unit_loop(suite, the_table_is_released_first, 0, MANNERS, 10);
+    unit_loop(suite, releasing_activates_no_context, 0, MANNERS, 10);
     unit_loop(suite, released_in_a_new_context, 0, MANNERS, 10);
     unit_loop(suite, new_memory_and_no_work, 0, MANNERS, 10);
     unit_loop(suite, one_of_two_devices, 0, MANNERS, 10);
@@ -400,5 +376,5 @@ int main(void)
     unit_loop(suite, a_fault_is_no_reset, 0, MANNERS, 10);
     unit_loop(suite, the_ipc_cache, 0, MANNERS, 10);
     unit_loop(suite, nothing_is_freed_while_a_stream_waits, 0, MANNERS, 10);
-    return unit_main(suite);
+    return unit_main_isolated(suite);
 }

@@ -1,5 +1,5 @@
 /*
- * CUDA: contexts.
+ * CUDA: errors, contexts, and resets of devices.
  *
  * Driver calls act in the context that is current on the calling thread, and a thread that runs MPI progress may have
  * none. All calls made here act in the primary context of the device, which the CUDA runtime uses as well. `enter`
@@ -17,12 +17,41 @@
 
 #include "gpu/cuda/cuda.h"
 
+cuda_calls_t dma_cuda;
+
 typedef struct CUctx_st *context_t;
 
 static struct {
-    pthread_mutex_t lock;                            /* guards retaining and releasing */
+    pthread_mutex_t lock;                            /* guards retaining */
     _Atomic(context_t) primary[DMA_GPU_MAX_DEVICES]; /* NULL: not retained */
 } contexts = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
+{
+    const char *text = NULL;
+    dma_status_t status;
+
+    if (error == CUDA_DONE) {
+        return DMA_OK;
+    }
+    if (error == CUDA_NOT_READY) {
+        return DMA_AGAIN;
+    }
+    if (dma_cuda.get_error_string(error, &text) != CUDA_DONE || !text) {
+        text = "unknown error";
+    }
+    status = error == CUDA_OUT_OF_MEMORY   ? DMA_ERR_NOMEM
+             : error == CUDA_NOT_SUPPORTED ? DMA_UNSUPPORTED
+                                           : DMA_ERR_ENGINE;
+    return dma_gpu_fail(status, "CUDA %s: %s (%u)", call, text, error);
+}
+
+dma_status_t dma_cuda_try_status(cuda_error_t error, const char *call)
+{
+    dma_status_t status = dma_cuda_status(error, call);
+
+    return status == DMA_ERR_ENGINE ? DMA_UNSUPPORTED : status;
+}
 
 static context_t held_context(int device)
 {
@@ -49,7 +78,7 @@ static dma_status_t retain_context(int device, context_t *context)
     return status;
 }
 
-bool dma_cuda_context_is_active(int device)
+static bool context_is_active(int device)
 {
     cuda_device_t dev;
     unsigned flags;
@@ -89,7 +118,7 @@ static dma_status_t push_context(int device, dma_gpu_scope_t *scope)
     if (context && dma_cuda.ctx_get_current(&current) == CUDA_DONE && current == context) {
         return DMA_OK;
     }
-    if (context && !dma_cuda_context_is_active(device)) {
+    if (context && !context_is_active(device)) {
         return dma_gpu_guard_lose(&dma_cuda_guard, device);
     }
     if ((status = retain_context(device, &context)) != DMA_OK || current == context) {
@@ -122,12 +151,13 @@ dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope)
     return status;
 }
 
-/* All resets have been detected. Without a context of ours nothing becomes current. */
-static dma_status_t enter_if_active(int device, dma_gpu_scope_t *scope)
+/* Without a context of ours nothing becomes current. */
+dma_status_t dma_cuda_enter_to_release(int device, dma_gpu_scope_t *scope)
 {
-    dma_status_t status = dma_gpu_guard_check(&dma_cuda_guard, device);
+    dma_status_t status;
 
-    if (status != DMA_OK) {
+    dma_gpu_guard_detect(&dma_cuda_guard);
+    if ((status = dma_gpu_guard_check(&dma_cuda_guard, device)) != DMA_OK) {
         return status;
     }
     dma_cuda_capture_relax(scope);
@@ -135,12 +165,6 @@ static dma_status_t enter_if_active(int device, dma_gpu_scope_t *scope)
         dma_cuda_capture_restore(scope);
     }
     return status;
-}
-
-dma_status_t dma_cuda_enter_to_release(int device, dma_gpu_scope_t *scope)
-{
-    dma_gpu_guard_detect(&dma_cuda_guard);
-    return enter_if_active(device, scope);
 }
 
 void dma_cuda_leave(dma_gpu_scope_t *scope)
@@ -154,36 +178,94 @@ void dma_cuda_leave(dma_gpu_scope_t *scope)
     dma_cuda_capture_restore(scope);
 }
 
-/* A reset of a context does not count as a release. But it is not certain for all drivers that what was retained before it still
- * counts. So that is not released: a context that stays retained does no harm, and one that is released for the application does. */
-static void release_context(int device)
-{
-    cuda_device_t dev;
+/* ---- attributes of addresses ---- */
 
-    pthread_mutex_lock(&contexts.lock);
-    if (held_context(device) && !dma_cuda_is_lost(device) && DMA_CUDA(device_get, &dev, device) == DMA_OK) {
-        (void)DMA_CUDA(primary_release, dev);
+/* For a thread without a context, or with one that has been destroyed. The context of the device is active: retaining it does not
+ * create it. */
+static cuda_error_t attributes_in_context(int device, unsigned n, cuda_enum_t *names, void **data, uint64_t addr)
+{
+    struct CUctx_st *context;
+    dma_gpu_scope_t scope;
+    cuda_device_t dev;
+    cuda_error_t error;
+
+    dma_cuda_capture_relax(&scope);
+    error = dma_cuda.device_get(&dev, device);
+    if (error == CUDA_DONE && (error = dma_cuda.primary_retain(&context, dev)) == CUDA_DONE) {
+        if ((error = dma_cuda.ctx_push(context)) == CUDA_DONE) {
+            error = dma_cuda.pointer_get_attributes(n, names, data, addr);
+            dma_cuda.ctx_pop(&context);
+        }
+        dma_cuda.primary_release(dev);
     }
-    atomic_store_explicit(&contexts.primary[device], NULL, memory_order_release);
-    pthread_mutex_unlock(&contexts.lock);
+    dma_cuda_capture_restore(&scope);
+    return error;
 }
 
-/* After the driver has shut down no context is active, and nothing is left to release. */
-void dma_cuda_release(void)
+/* A device with an active primary context, or -1. */
+static int active_device(void)
 {
-    dma_gpu_scope_t scope, outer;
+    int count = 0;
 
-    dma_cuda_capture_relax(&outer);
-    dma_gpu_guard_detect(&dma_cuda_guard);
-    for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
-        bool entered = enter_if_active(i, &scope) == DMA_OK;
-
-        dma_cuda_destroy_private_stream(i);
-        if (entered) {
-            dma_gpu_guard_unwatch(&dma_cuda_guard, i);
-            dma_cuda_leave(&scope);
-        }
-        release_context(i);
+    if (dma_cuda.device_get_count(&count) != CUDA_DONE) {
+        return -1;
     }
-    dma_cuda_capture_restore(&outer);
+    for (int i = 0; i < count; i++) {
+        if (context_is_active(i)) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* In a thread without a context any context is good enough, because addresses are unique in a process. */
+cuda_error_t dma_cuda_get_attributes(unsigned n, cuda_enum_t *names, void **data, uint64_t addr)
+{
+    cuda_error_t error = dma_cuda.pointer_get_attributes(n, names, data, addr);
+    int device;
+
+    if ((error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) && (device = active_device()) >= 0) {
+        error = attributes_in_context(device, n, names, data, addr);
+    }
+    return error;
+}
+
+/* ---- the markers by which resets are detected (gpu/reset.h) ---- */
+
+static dma_status_t make_marker(uint64_t *addr)
+{
+    cuda_addr_t made = 0;
+    dma_status_t status = DMA_CUDA_TRY(mem_alloc, &made, DMA_GPU_MARKER_BYTES);
+
+    *addr = made;
+    return status;
+}
+
+/* One call in general. An error in an active context says nothing about a reset: a kernel may have faulted. */
+static void get_id(int device, uint64_t addr, uint64_t *id)
+{
+    cuda_enum_t name = CUDA_ATTRIBUTE_BUFFER_ID;
+    uint64_t seen = 0;
+    void *data = &seen;
+    cuda_error_t error = dma_cuda.pointer_get_attributes(1, &name, &data, addr);
+
+    if (error != CUDA_DONE && context_is_active(device)) {
+        error = attributes_in_context(device, 1, &name, &data, addr);
+        seen = error == CUDA_DONE ? seen : *id;
+    }
+    *id = seen;
+}
+
+static void free_marker(uint64_t addr)
+{
+    (void)DMA_CUDA_TRY(mem_free, addr);
+}
+
+static const dma_gpu_marker_ops_t ops = {.make = make_marker, .get_id = get_id, .free = free_marker};
+
+dma_gpu_guard_t dma_cuda_guard = DMA_GPU_GUARD(&ops);
+
+bool dma_cuda_is_lost(int device)
+{
+    return dma_gpu_guard_is_lost(&dma_cuda_guard, device);
 }

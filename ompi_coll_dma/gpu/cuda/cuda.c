@@ -1,42 +1,13 @@
-/* CUDA: the driver library, its devices and errors. */
+/* CUDA: the driver library and its devices. */
 #include "gpu/cuda/cuda.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 
-cuda_calls_t dma_cuda;
-
 #define CUDA_SYMBOL(name, symbol, required, ...) {#symbol, required},
 static const dma_gpu_symbol_t symbols[] = {CUDA_CALLS(CUDA_SYMBOL) CUDA_OLD_CALLS(CUDA_SYMBOL)};
 
 _Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(cuda_calls_t), "one per call");
-
-dma_status_t dma_cuda_status(cuda_error_t error, const char *call)
-{
-    const char *text = NULL;
-    dma_status_t status;
-
-    if (error == CUDA_DONE) {
-        return DMA_OK;
-    }
-    if (error == CUDA_NOT_READY) {
-        return DMA_AGAIN;
-    }
-    if (dma_cuda.get_error_string(error, &text) != CUDA_DONE || !text) {
-        text = "unknown error";
-    }
-    status = error == CUDA_OUT_OF_MEMORY   ? DMA_ERR_NOMEM
-             : error == CUDA_NOT_SUPPORTED ? DMA_UNSUPPORTED
-                                           : DMA_ERR_ENGINE;
-    return dma_gpu_fail(status, "CUDA %s: %s (%u)", call, text, error);
-}
-
-dma_status_t dma_cuda_try_status(cuda_error_t error, const char *call)
-{
-    dma_status_t status = dma_cuda_status(error, call);
-
-    return status == DMA_ERR_ENGINE ? DMA_UNSUPPORTED : status;
-}
 
 static dma_status_t device_count(int *count)
 {
@@ -89,10 +60,7 @@ static dma_gpu_runtime_t table = {
     .enter_to_release = dma_cuda_enter_to_release,
     .leave = dma_cuda_leave,
     .is_lost = dma_cuda_is_lost,
-    .release = dma_cuda_release,
 };
-
-const char *const dma_gpu_cuda_libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
 
 const dma_gpu_runtime_t *dma_gpu_cuda_open(void)
 {

@@ -24,23 +24,12 @@ dma_status_t dma_cuda_try_status(cuda_error_t error, const char *call);
 dma_status_t dma_cuda_enter(int device, dma_gpu_scope_t *scope);
 dma_status_t dma_cuda_enter_to_release(int device, dma_gpu_scope_t *scope);
 void dma_cuda_leave(dma_gpu_scope_t *scope);
-void dma_cuda_release(void);
+bool dma_cuda_is_lost(int device);
 /* The part of `enter` and `leave` that concerns stream capture; needs no device. */
 void dma_cuda_capture_relax(dma_gpu_scope_t *scope);
 void dma_cuda_capture_restore(dma_gpu_scope_t *scope);
-bool dma_cuda_context_is_active(int device);
-
-/* ---- reset.c ---- */
-
-/* Detects resets of devices. A member of the table: has one been detected? */
+/* Detects resets of devices. */
 extern dma_gpu_guard_t dma_cuda_guard;
-bool dma_cuda_is_lost(int device);
-/* For a thread without a context, or with one that has been destroyed. The context of the device is active: retaining
- * it does not create it. */
-cuda_error_t dma_cuda_attributes_in_context(int device, unsigned n, cuda_enum_t *names, void **data, uint64_t addr);
-
-/* ---- query.c ---- */
-
 /* Attributes of an address, also for a thread without a context. */
 cuda_error_t dma_cuda_get_attributes(unsigned n, cuda_enum_t *names, void **data, uint64_t addr);
 
@@ -54,7 +43,5 @@ void dma_cuda_fill_mapped(dma_gpu_runtime_t *table);
 dma_status_t dma_cuda_mapping(uint64_t addr, dma_gpu_mapping_t *mapping);
 void dma_cuda_fill_streams(dma_gpu_runtime_t *table);
 void dma_cuda_fill_graphs(dma_gpu_runtime_t *table);
-
-void dma_cuda_destroy_private_stream(int device);
 
 #endif

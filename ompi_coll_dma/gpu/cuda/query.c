@@ -51,34 +51,6 @@ typedef struct cuda_attributes {
     uint64_t type, device_addr, id, managed, ordinal, ipc, start, size, pool;
 } cuda_attributes_t;
 
-/* A device with an active primary context, or -1. */
-static int active_device(void)
-{
-    int count = 0;
-
-    if (dma_cuda.device_get_count(&count) != CUDA_DONE) {
-        return -1;
-    }
-    for (int i = 0; i < count; i++) {
-        if (dma_cuda_context_is_active(i)) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-/* In a thread without a context any context is good enough, because addresses are unique in a process. */
-cuda_error_t dma_cuda_get_attributes(unsigned n, cuda_enum_t *names, void **data, uint64_t addr)
-{
-    cuda_error_t error = dma_cuda.pointer_get_attributes(n, names, data, addr);
-    int device;
-
-    if ((error == CUDA_INVALID_CONTEXT || error == CUDA_CONTEXT_DESTROYED) && (device = active_device()) >= 0) {
-        error = dma_cuda_attributes_in_context(device, n, names, data, addr);
-    }
-    return error;
-}
-
 static cuda_error_t get_attributes(uint64_t addr, cuda_attributes_t *attributes)
 {
     cuda_enum_t names[] = {CUDA_ATTRIBUTE_MEMORY_TYPE, CUDA_ATTRIBUTE_DEVICE_POINTER, CUDA_ATTRIBUTE_BUFFER_ID,

@@ -63,19 +63,6 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     return status;
 }
 
-void dma_cuda_destroy_private_stream(int device)
-{
-    dma_gpu_stream_t *stream;
-
-    pthread_mutex_lock(&private_streams.lock);
-    stream = private_streams.stream[device];
-    private_streams.stream[device] = NULL;
-    pthread_mutex_unlock(&private_streams.lock);
-    if (stream && !dma_cuda_is_lost(device)) {
-        (void)stream_destroy(stream);
-    }
-}
-
 static dma_status_t copy_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes)
 {
     return DMA_CUDA(copy, dst, src, bytes, native(stream));

@@ -1,5 +1,5 @@
 /*
- * HIP: the library, its devices and errors.
+ * HIP: the library and its devices.
  *
  * HIP initializes itself in its first call, whichever call that is. After that a forked child cannot use a GPU. So no
  * HIP call is made before the application has initialized HIP. ROCr, the layer below HIP, tells whether it has.
@@ -10,9 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 
-hip_calls_t dma_hip;
-hsa_calls_t dma_hsa;
-static hip_error_string_t error_string;
 static dma_gpu_runtime_t table;
 
 /* From HIP 6.2 on, PCI addresses contain the function, which differs between the partitions of a device. Older
@@ -26,38 +23,6 @@ static const dma_gpu_symbol_t error_symbol = {"hipGetErrorString", true};
 
 _Static_assert(sizeof(hip_symbols) / sizeof(hip_symbols[0]) * sizeof(void *) == sizeof(hip_calls_t), "one per call");
 _Static_assert(sizeof(hsa_symbols) / sizeof(hsa_symbols[0]) * sizeof(void *) == sizeof(hsa_calls_t), "one per call");
-
-bool dma_hip_is_initialized(void)
-{
-    uint16_t major;
-
-    return dma_hsa.system_get_info(HSA_INFO_VERSION_MAJOR, &major) == HSA_DONE;
-}
-
-dma_status_t dma_hip_status(hip_error_t error, const char *call)
-{
-    dma_status_t status;
-
-    if (error == HIP_DONE) {
-        return DMA_OK;
-    }
-    /* Clears HIP's last error: the application must not see an error of our calls. */
-    dma_hip.hipGetLastError();
-    if (error == HIP_ERROR_NOT_READY) {
-        return DMA_AGAIN;
-    }
-    status = error == HIP_ERROR_OUT_OF_MEMORY   ? DMA_ERR_NOMEM
-             : error == HIP_ERROR_NOT_SUPPORTED ? DMA_UNSUPPORTED
-                                                : DMA_ERR_ENGINE;
-    return dma_gpu_fail(status, "%s: %s (%u)", call, error_string(error), error);
-}
-
-dma_status_t dma_hip_try_status(hip_error_t error, const char *call)
-{
-    dma_status_t status = dma_hip_status(error, call);
-
-    return status == DMA_ERR_ENGINE ? DMA_UNSUPPORTED : status;
-}
 
 static dma_status_t device_count(int *count)
 {
@@ -90,73 +55,6 @@ static dma_status_t device_pci(int device, dma_gpu_pci_t *pci)
     return DMA_OK;
 }
 
-void dma_hip_capture_relax(dma_gpu_scope_t *scope)
-{
-    hip_enum_t mode = HIP_CAPTURE_RELAXED;
-
-    *scope = (dma_gpu_scope_t){.previous = -1, .capture = -1};
-    if (dma_hip.hipThreadExchangeStreamCaptureMode && DMA_HIP(hipThreadExchangeStreamCaptureMode, &mode) == DMA_OK) {
-        scope->capture = (int)mode;
-    }
-}
-
-void dma_hip_capture_restore(dma_gpu_scope_t *scope)
-{
-    hip_enum_t mode = (hip_enum_t)scope->capture;
-
-    if (scope->capture >= 0) {
-        (void)DMA_HIP(hipThreadExchangeStreamCaptureMode, &mode);
-        scope->capture = -1;
-    }
-}
-
-static dma_status_t set_device(int device, dma_gpu_scope_t *scope)
-{
-    dma_status_t status;
-    int now;
-
-    status = DMA_HIP(hipGetDevice, &now);
-    if (status != DMA_OK || now == device) {
-        return status;
-    }
-    status = DMA_HIP(hipSetDevice, device);
-    if (status == DMA_OK) {
-        scope->previous = now;
-    }
-    return status;
-}
-
-dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope)
-{
-    dma_status_t status = dma_gpu_guard_check(&dma_hip_guard, device);
-
-    if (status != DMA_OK) {
-        return status;
-    }
-    dma_hip_capture_relax(scope);
-    if ((status = set_device(device, scope)) == DMA_OK) {
-        dma_gpu_guard_watch(&dma_hip_guard, device);
-    } else {
-        dma_hip_capture_restore(scope);
-    }
-    return status;
-}
-
-static dma_status_t enter_to_release(int device, dma_gpu_scope_t *scope)
-{
-    dma_gpu_guard_detect(&dma_hip_guard);
-    return dma_hip_enter(device, scope);
-}
-
-void dma_hip_leave(dma_gpu_scope_t *scope)
-{
-    if (scope->previous >= 0) {
-        (void)DMA_HIP(hipSetDevice, scope->previous);
-        scope->previous = -1;
-    }
-    dma_hip_capture_restore(scope);
-}
-
 /* No `adopt`: HIP has the attribute since ROCm 5.5, but a copy waits only if both of its allocations have it (and not
  * before ROCm 6.2), and hipMemset inside an allocation that has it does not wait any more. */
 static dma_gpu_runtime_t table = {
@@ -164,16 +62,11 @@ static dma_gpu_runtime_t table = {
     .device_count = device_count,
     .device_pci = device_pci,
     .enter = dma_hip_enter,
-    .enter_to_release = enter_to_release,
+    .enter_to_release = dma_hip_enter_to_release,
     .leave = dma_hip_leave,
     .query = dma_hip_query,
     .is_lost = dma_hip_is_lost,
-    .release = dma_hip_release,
 };
-
-/* The unversioned name is a development link, but some applications load that. */
-const char *const dma_gpu_hip_libraries[] = {"libamdhip64.so.8", "libamdhip64.so.7", "libamdhip64.so.6",
-                                             "libamdhip64.so.5", "libamdhip64.so",   NULL};
 
 const dma_gpu_runtime_t *dma_gpu_hip_open(void)
 {
@@ -186,7 +79,7 @@ const dma_gpu_runtime_t *dma_gpu_hip_open(void)
         goto close;
     }
     if (!dma_gpu_find_symbols(hip, hip_symbols, sizeof(hip_symbols) / sizeof(hip_symbols[0]), &dma_hip) ||
-        !dma_gpu_find_symbols(hip, &error_symbol, 1, &error_string) ||
+        !dma_gpu_find_symbols(hip, &error_symbol, 1, &dma_hip_error_string) ||
         !dma_gpu_find_symbols(hsa, hsa_symbols, sizeof(hsa_symbols) / sizeof(hsa_symbols[0]), &dma_hsa)) {
         goto close;
     }

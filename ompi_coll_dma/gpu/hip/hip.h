@@ -11,6 +11,7 @@
 /* Written once by dma_gpu_hip_open, before the table is returned. */
 extern hip_calls_t dma_hip;
 extern hsa_calls_t dma_hsa;
+extern hip_error_string_t dma_hip_error_string;
 
 /* Whether the application has initialized HIP. Asks ROCr, because the first HIP call would initialize it. */
 bool dma_hip_is_initialized(void);
@@ -24,19 +25,14 @@ dma_status_t dma_hip_try_status(hip_error_t error, const char *call);
 #define DMA_HIP(call, ...)     dma_hip_status(dma_hip.call(__VA_ARGS__), #call)
 #define DMA_HIP_TRY(call, ...) dma_hip_try_status(dma_hip.call(__VA_ARGS__), #call)
 
-/* The part of `enter` and `leave` that concerns stream capture; needs no device. */
-void dma_hip_capture_relax(dma_gpu_scope_t *scope);
-void dma_hip_capture_restore(dma_gpu_scope_t *scope);
 /* Members of the table. */
 dma_status_t dma_hip_enter(int device, dma_gpu_scope_t *scope);
+dma_status_t dma_hip_enter_to_release(int device, dma_gpu_scope_t *scope);
 void dma_hip_leave(dma_gpu_scope_t *scope);
 
 /* Detects resets of devices. A member of the table: has one been detected? */
 extern dma_gpu_guard_t dma_hip_guard;
 bool dma_hip_is_lost(int device);
-
-/* The id that HIP gives to one allocation only. Returns false if HIP knows no memory at the address. */
-bool dma_hip_buffer_id(uint64_t addr, uint64_t *id);
 
 /* The stream handle of the table. */
 struct dma_gpu_stream {
@@ -56,12 +52,10 @@ struct ihipStream_t *dma_hip_stream_remove(dma_gpu_stream_t *stream);
  * complete (by stream_query, an event, or a word in memory). DMA_AGAIN: HIP has not released it after a second.
  */
 dma_status_t dma_hip_quiesce(void);
-void dma_hip_quiesce_release(void);
 
 /* Parts of the table. */
 dma_status_t dma_hip_query(uint64_t addr, dma_gpu_memory_t *memory);
 void dma_hip_fill_memory(dma_gpu_runtime_t *table);
 void dma_hip_fill_streams(dma_gpu_runtime_t *table);
-void dma_hip_release(void);
 
 #endif

@@ -42,16 +42,6 @@ static bool get_attributes(uint64_t addr, hip_enum_t *names, void **data, unsign
     return dma_hip.hipDrvPointerGetAttributes(n, names, data, (void *)(uintptr_t)addr) == HIP_DONE;
 }
 
-bool dma_hip_buffer_id(uint64_t addr, uint64_t *id)
-{
-    hip_enum_t names[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_BUFFER_ID};
-    uint64_t ordinal = 0;
-    void *data[] = {&ordinal, id};
-
-    *id = 0;
-    return get_attributes(addr, names, data, sizeof(names) / sizeof(names[0])) && (int32_t)ordinal >= 0;
-}
-
 static bool get_common_attributes(uint64_t addr, hip_attributes_t *attributes)
 {
     hip_enum_t names[] = {HIP_ATTRIBUTE_DEVICE_ORDINAL, HIP_ATTRIBUTE_IS_MANAGED, HIP_ATTRIBUTE_BUFFER_ID,

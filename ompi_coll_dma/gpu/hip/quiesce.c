@@ -222,16 +222,3 @@ dma_status_t dma_hip_quiesce(void)
     pthread_mutex_unlock(&lock);
     return status;
 }
-
-void dma_hip_quiesce_release(void)
-{
-    pthread_mutex_lock(&lock);
-    for (int d = 0; d < DMA_GPU_MAX_DEVICES; d++) {
-        /* A stream with a pending callback is left: destroying it would wait for the callback. */
-        if (devices[d].callback_stream && !devices[d].probe && !dma_hip_is_lost(d)) {
-            (void)DMA_HIP(hipStreamDestroy, devices[d].callback_stream);
-            devices[d].callback_stream = NULL;
-        }
-    }
-    pthread_mutex_unlock(&lock);
-}

@@ -104,33 +104,6 @@ static dma_status_t private_stream(dma_gpu_stream_t **stream)
     return status;
 }
 
-void dma_hip_release(void)
-{
-    bool alive = dma_hip_is_initialized();
-    dma_gpu_scope_t scope;
-
-    if (alive) {
-        dma_hip_capture_relax(&scope);
-        dma_gpu_guard_detect(&dma_hip_guard);
-    }
-    for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
-        dma_gpu_stream_t *stream = private_streams.stream[i];
-        struct ihipStream_t *hip = stream ? dma_hip_stream_remove(stream) : NULL;
-
-        if (hip && alive && !dma_hip_is_lost(i)) {
-            (void)DMA_HIP(hipStreamDestroy, hip);
-        }
-        private_streams.stream[i] = NULL;
-    }
-    if (alive) {
-        dma_hip_quiesce_release();
-        for (int i = 0; i < DMA_GPU_MAX_DEVICES; i++) {
-            dma_gpu_guard_unwatch(&dma_hip_guard, i);
-        }
-        dma_hip_capture_restore(&scope);
-    }
-}
-
 static dma_status_t copy_async(dma_gpu_stream_t *stream, uint64_t dst, uint64_t src, uint64_t bytes)
 {
     return SUBMIT(stream, hipMemcpyAsync, ptr(dst), ptr(src), bytes, HIP_MEMCPY_DEFAULT, stream->hip);
