@@ -1,5 +1,5 @@
 /* Starts that the stream of a queue makes by itself; see in_stream.h. */
-#include "queue.h"
+#include "in_stream.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -7,6 +7,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "agent.h"
+#include "runtime.h"
 
 /* ---- the component ---- */
 
@@ -97,31 +100,43 @@ void mpix_in_stream_close(mpix_in_stream_t *s)
         s->component->forget(&s->stream);
         s->component = NULL;
     }
-    free(s->since.at);
     free(s->all.at);
     free(s->left.at);
-    s->since = s->all = s->left = (mpix_list_t){0};
+    s->all = s->left = (mpix_list_t){0};
 }
 
 /* ---- starts ---- */
 
-static bool make_room(mpix_list_t *list)
+bool mpix_list_has_room(mpix_list_t *list, int more)
 {
-    int room = 2 * list->n + 2;
-    MPI_Request *grown = list->n < list->room ? list->at : realloc(list->at, (size_t)room * sizeof(*grown));
+    int room = 2 * (list->n + more);
+    MPI_Request *grown;
 
-    if (grown && list->n == list->room) {
-        list->room = room;
+    if (list->n + more <= list->room) {
+        return true;
     }
-    list->at = grown ? grown : list->at;
+    grown = realloc(list->at, (size_t)room * sizeof(*grown));
+    if (grown) {
+        *list = (mpix_list_t){.at = grown, .n = list->n, .room = room};
+    }
     return grown != NULL;
+}
+
+bool mpix_list_has(const mpix_list_t *list, MPI_Request request)
+{
+    for (int i = 0; i < list->n; i++) {
+        if (list->at[i] == request) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Between two looks at a stream. */
 static void turn(void)
 {
     mpix_in_stream_watch();
-    mpix_agent_turn();
+    (void)mpix_agent_turn();
     sched_yield();
 }
 
@@ -144,19 +159,8 @@ static bool wait_for_room(mpix_in_stream_t *s, const mpix_stream_t *stream)
     return true;
 }
 
-static bool is_in(const mpix_list_t *list, MPI_Request request)
-{
-    for (int i = 0; i < list->n; i++) {
-        if (list->at[i] == request) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static void note_start(mpix_in_stream_t *s, MPI_Request request, const dma_in_stream_started_t *started)
 {
-    s->since.at[s->since.n++] = request;
     if (started->first) {
         s->all.at[s->all.n++] = request;
     }
@@ -182,10 +186,10 @@ int mpix_in_stream_start(mpix_in_stream_t *s, const mpix_stream_t *stream, MPI_R
     dma_in_stream_started_t started = {.first = true};
 
     *served = false;
-    if (!s->component || is_in(&s->left, request)) {
+    if (!s->component || mpix_list_has(&s->left, request)) {
         return MPI_SUCCESS;
     }
-    if (!make_room(&s->since) || !make_room(&s->all) || !make_room(&s->left)) {
+    if (!mpix_list_has_room(&s->all, 1) || !mpix_list_has_room(&s->left, 1)) {
         return MPI_ERR_NO_MEM;
     }
     if (!wait_for_room(s, stream)) {
@@ -211,12 +215,11 @@ int mpix_in_stream_waitall(mpix_in_stream_t *s)
 {
     int code = MPI_SUCCESS;
 
-    for (int i = 0; i < s->since.n; i++) {
-        if (s->component->has_failed(s->since.at[i])) {
+    for (int i = 0; i < s->all.n; i++) {
+        if (s->component->has_failed(s->all.at[i])) {
             code = MPI_ERR_OTHER;
         }
     }
-    s->since.n = 0;
     return code;
 }
 

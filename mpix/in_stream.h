@@ -32,6 +32,10 @@ typedef struct mpix_list {
     int n, room;
 } mpix_list_t;
 
+/* Makes room for so many more. False: no memory, and nothing has changed. */
+bool mpix_list_has_room(mpix_list_t *list, int more);
+bool mpix_list_has(const mpix_list_t *list, MPI_Request request);
+
 enum { MPIX_RECENT = 128, MPIX_MOST_AHEAD = 400 };
 
 /* A start that the stream has not reached, as far as is known. */
@@ -43,9 +47,8 @@ typedef struct mpix_recent {
 typedef struct mpix_in_stream {
     const dma_in_stream_t *component; /* NULL: it is not used */
     dma_app_stream_t stream;
-    mpix_list_t since; /* started since the last waitall */
-    mpix_list_t all;   /* whose starts the stream has */
-    mpix_list_t left;  /* left to the thread since the queue was complete */
+    mpix_list_t all;  /* whose starts the stream has */
+    mpix_list_t left; /* left to the thread since the queue was complete */
     mpix_recent_t recent[MPIX_RECENT];
     unsigned oldest, nrecent, ahead; /* of `recent`; ahead: their operations */
     bool touched;                    /* a start has failed, and the stream may have a part of it */

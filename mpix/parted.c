@@ -1,94 +1,36 @@
-/* The list of partitioned requests; see parted.h. */
+/* The life of partitioned requests, and what the agent does for all of them; see parted.h. */
 #include "parted.h"
 
-#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "mapped.h"
-#include "queue.h"
+#include "agent.h"
 
-enum { MOST_TAGS = 32767, LAST_TAG = MOST_TAGS }; /* MPI_TAG_UB is not smaller */
+enum { LAST_TAG = MPIX_PARTED_TAGS };
 
 static struct {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    mpix_parted_t *first;
-    int count;
-    bool turning; /* an agent is at work */
-    bool ending;  /* MPI_Finalize has begun */
+    int count; /* of requests, with the lock */
+    unsigned long last_number;
+    bool turning; /* with the lock: an agent is at work */
     MPI_Comm self;
     int freed_key; /* an attribute of types: MPI deletes it when a handle is gone */
-    unsigned long last_number;
-    unsigned char tags[MOST_TAGS]; /* in use */
-} all = {.lock = PTHREAD_MUTEX_INITIALIZER,
-         .changed = PTHREAD_COND_INITIALIZER,
-         .self = MPI_COMM_NULL,
-         .freed_key = MPI_KEYVAL_INVALID};
+} state = {.self = MPI_COMM_NULL, .freed_key = MPI_KEYVAL_INVALID};
 
-mpix_parted_t *mpix_parted_lock(MPI_Request handle)
+static int tag_of(unsigned long number)
 {
-    mpix_parted_t *parted;
+    return (int)(number % MPIX_PARTED_TAGS);
+}
 
-    pthread_mutex_lock(&all.lock);
-    parted = mpix_parted_of(handle);
-    if (!parted) {
-        pthread_mutex_unlock(&all.lock);
+/* With the lock. */
+static mpix_parted_t *find_tag(int tag)
+{
+    mpix_parted_t *parted = mpix_parted_all.first;
+
+    while (parted && tag_of(parted->number) != tag) {
+        parted = parted->next;
     }
     return parted;
-}
-
-mpix_parted_t *mpix_parted_lock_words(const uint32_t *ready, unsigned *bank)
-{
-    pthread_mutex_lock(&all.lock);
-    for (mpix_parted_t *parted = all.first; parted; parted = parted->next) {
-        for (*bank = 0; *bank < 2; (*bank)++) {
-            if (ready == mpix_parted_ready(parted, *bank)) {
-                return parted;
-            }
-        }
-    }
-    pthread_mutex_unlock(&all.lock);
-    return NULL;
-}
-
-void mpix_parted_lock_all(void)
-{
-    pthread_mutex_lock(&all.lock);
-}
-
-void mpix_parted_unlock(void)
-{
-    pthread_mutex_unlock(&all.lock);
-}
-
-void mpix_parted_expect(mpix_parted_t *parted)
-{
-    if (!__atomic_load_n(&parted->expected, __ATOMIC_RELAXED)) {
-        __atomic_store_n(&parted->expected, true, __ATOMIC_SEQ_CST);
-        mpix_agent_notify();
-    }
-}
-
-void mpix_parted_settle(mpix_parted_t *parted)
-{
-    while (parted->finishing) {
-        pthread_cond_wait(&all.changed, &all.lock);
-    }
-}
-
-bool mpix_parted_gives_up(const mpix_parted_t *parted)
-{
-    return parted->give_up || all.ending;
-}
-
-void mpix_parted_set_finished(mpix_parted_t *parted)
-{
-    pthread_mutex_lock(&all.lock);
-    parted->finishing = false;
-    pthread_cond_broadcast(&all.changed);
-    pthread_mutex_unlock(&all.lock);
 }
 
 /* ---- all requests ---- */
@@ -103,14 +45,12 @@ static bool take_starts(void)
         mpix_parted_t *parted;
         int found = 0;
 
-        if (MPI_Improbe(0, MPI_ANY_TAG, all.self, &found, &message, &status) != MPI_SUCCESS || !found) {
+        if (MPI_Improbe(0, MPI_ANY_TAG, state.self, &found, &message, &status) != MPI_SUCCESS || !found) {
             return moved;
         }
-        pthread_mutex_lock(&all.lock);
-        for (parted = all.first; parted && parted->tag != status.MPI_TAG;) {
-            parted = parted->next;
-        }
-        pthread_mutex_unlock(&all.lock);
+        mpix_parted_lock_all();
+        parted = find_tag(status.MPI_TAG);
+        mpix_parted_unlock();
         if (parted) {
             mpix_parted_begin_round(parted, message);
         } else {
@@ -123,15 +63,14 @@ static bool take_starts(void)
 /* With the lock. */
 static void let_go(void)
 {
-    mpix_parted_t **at = &all.first, *parted;
+    mpix_parted_t **at = &mpix_parted_all.first, *parted;
 
     while ((parted = *at)) {
         if (parted->leaving && !parted->active) {
             *at = parted->next;
-            all.tags[parted->tag] = 0;
-            all.count--;
+            state.count--;
             parted->gone = true;
-            pthread_cond_broadcast(&all.changed);
+            pthread_cond_broadcast(&mpix_parted_all.changed);
         } else {
             at = &parted->next;
         }
@@ -139,78 +78,49 @@ static void let_go(void)
 }
 
 /* The walk holds no lock. Other threads may insert requests before the first; only the agent, this function, removes any. */
-bool mpix_parted_turn(bool is_thread)
+static bool turn(bool is_thread)
 {
     mpix_parted_t *first;
     bool moved;
 
-    pthread_mutex_lock(&all.lock);
-    if (all.turning || !all.first) {
-        pthread_mutex_unlock(&all.lock);
+    mpix_parted_lock_all();
+    if (state.turning || !mpix_parted_all.first) {
+        mpix_parted_unlock();
         return false;
     }
-    all.turning = true;
-    pthread_mutex_unlock(&all.lock);
+    state.turning = true;
+    mpix_parted_unlock();
     moved = take_starts();
-    pthread_mutex_lock(&all.lock);
-    first = all.first;
-    pthread_mutex_unlock(&all.lock);
+    mpix_parted_lock_all();
+    first = mpix_parted_all.first;
+    mpix_parted_unlock();
     for (mpix_parted_t *parted = first; parted; parted = parted->next) {
         moved |= mpix_parted_advance(parted, is_thread);
     }
-    pthread_mutex_lock(&all.lock);
+    mpix_parted_lock_all();
     let_go();
-    all.turning = false;
-    pthread_mutex_unlock(&all.lock);
+    state.turning = false;
+    mpix_parted_unlock();
     return moved;
 }
 
-mpix_need_t mpix_parted_need(void)
+static mpix_need_t need(void)
 {
-    mpix_need_t need = MPIX_NEEDS_NOTHING;
+    mpix_need_t most = MPIX_NEEDS_NOTHING;
 
-    pthread_mutex_lock(&all.lock);
-    for (const mpix_parted_t *parted = all.first; parted && need < MPIX_NEEDS_TURNS; parted = parted->next) {
+    mpix_parted_lock_all();
+    for (const mpix_parted_t *parted = mpix_parted_all.first; parted && most < MPIX_NEEDS_TURNS;
+         parted = parted->next) {
         mpix_need_t its =
             parted->active || parted->give_up || parted->leaving || __atomic_load_n(&parted->expected, __ATOMIC_SEQ_CST)
                 ? MPIX_NEEDS_TURNS
             : parted->silent ? MPIX_NEEDS_LOOKS
                              : MPIX_NEEDS_NOTICE;
 
-        need = its > need ? its : need;
+        most = its > most ? its : most;
     }
-    pthread_mutex_unlock(&all.lock);
-    return need;
-}
-
-void mpix_parted_give_up(MPI_Request handle)
-{
-    mpix_parted_t *parted = mpix_parted_lock(handle);
-
-    if (parted) {
-        parted->give_up |= parted->active;
-        mpix_parted_unlock();
-    }
-}
-
-void mpix_parted_give_up_all(void)
-{
-    pthread_mutex_lock(&all.lock);
-    all.ending = true;
-    pthread_mutex_unlock(&all.lock);
-}
-
-int mpix_parted_take_error(MPI_Request handle)
-{
-    mpix_parted_t *parted = mpix_parted_lock(handle);
-    int error = MPI_SUCCESS;
-
-    if (parted) {
-        error = parted->error;
-        parted->error = MPI_SUCCESS;
-        mpix_parted_unlock();
-    }
-    return error;
+    mpix_parted_unlock();
+    return most;
 }
 
 /* ---- making and destroying requests ---- */
@@ -240,14 +150,14 @@ static int note_freed(MPI_Datatype type, int key, void *number, void *unused)
     (void)type;
     (void)key;
     (void)unused;
-    pthread_mutex_lock(&all.lock);
-    for (mpix_parted_t *parted = all.first; parted; parted = parted->next) {
+    mpix_parted_lock_all();
+    for (mpix_parted_t *parted = mpix_parted_all.first; parted; parted = parted->next) {
         if (parted->number == (uintptr_t)number) {
             parted->freed = true;
             unmap(parted);
         }
     }
-    pthread_mutex_unlock(&all.lock);
+    mpix_parted_unlock();
     return MPI_SUCCESS;
 }
 
@@ -256,12 +166,13 @@ static mpix_parted_t *claim_freed(void)
 {
     mpix_parted_t *parted;
 
-    pthread_mutex_lock(&all.lock);
-    for (parted = all.first; parted && (!parted->freed || parted->leaving || parted->handle == MPI_REQUEST_NULL);) {
+    mpix_parted_lock_all();
+    for (parted = mpix_parted_all.first;
+         parted && (!parted->freed || parted->leaving || parted->handle == MPI_REQUEST_NULL);) {
         parted = parted->next;
     }
     claim(parted);
-    pthread_mutex_unlock(&all.lock);
+    mpix_parted_unlock();
     return parted;
 }
 
@@ -269,72 +180,52 @@ mpix_parted_t *mpix_parted_claim(MPI_Request handle)
 {
     mpix_parted_t *parted;
 
-    pthread_mutex_lock(&all.lock);
+    mpix_parted_lock_all();
     parted = claim(mpix_parted_of(handle));
-    pthread_mutex_unlock(&all.lock);
+    mpix_parted_unlock();
     return parted;
-}
-
-int mpix_parted_begin(void)
-{
-    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
-    int code = mpix_agent_begin();
-    mpix_parted_t *parted;
-
-    pthread_mutex_lock(&once);
-    if (code == MPI_SUCCESS && all.self == MPI_COMM_NULL) {
-        code = MPI_Comm_dup(MPI_COMM_SELF, &all.self);
-    }
-    if (code == MPI_SUCCESS && all.freed_key == MPI_KEYVAL_INVALID) {
-        code = MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, note_freed, &all.freed_key, NULL);
-    }
-    pthread_mutex_unlock(&once);
-    while ((parted = claim_freed())) {
-        mpix_parted_retire(parted);
-    }
-    return code;
-}
-
-/* Waits until the agent has taken the request, which the caller has claimed, out of the list. */
-static void leave_list(mpix_parted_t *parted)
-{
-    mpix_agent_notify();
-    pthread_mutex_lock(&all.lock);
-    while (!parted->gone) {
-        if (mpix_agent_has_thread()) {
-            pthread_cond_wait(&all.changed, &all.lock);
-        } else {
-            pthread_mutex_unlock(&all.lock);
-            if (!mpix_parted_turn(false)) {
-                sched_yield();
-            }
-            pthread_mutex_lock(&all.lock);
-        }
-    }
-    pthread_mutex_unlock(&all.lock);
 }
 
 void mpix_parted_retire(mpix_parted_t *parted)
 {
-    if (parted) {
-        leave_list(parted);
-        mpix_parted_destroy(parted);
+    if (!parted) {
+        return;
     }
+    mpix_agent_notify();
+    mpix_parted_lock_all();
+    while (!parted->gone) {
+        if (mpix_agent_has_thread()) {
+            pthread_cond_wait(&mpix_parted_all.changed, &mpix_parted_all.lock);
+        } else {
+            mpix_parted_unlock();
+            if (!turn(false)) {
+                sched_yield();
+            }
+            mpix_parted_lock_all();
+        }
+    }
+    mpix_parted_unlock();
+    mpix_parted_destroy(parted);
 }
 
-static int take_tag(void)
+/* Adds the request, with a number whose tag no other has. False: there is no tag left. */
+static bool insert(mpix_parted_t *parted)
 {
-    int tag = 0;
+    bool room;
 
-    pthread_mutex_lock(&all.lock);
-    while (tag < MOST_TAGS && all.tags[tag]) {
-        tag++;
+    parted->handle = MPI_REQUEST_NULL; /* so that only take_starts and note_freed can find it */
+    mpix_parted_lock_all();
+    room = state.count < MPIX_PARTED_TAGS;
+    if (room) {
+        do {
+            parted->number = ++state.last_number;
+        } while (find_tag(tag_of(parted->number)));
+        parted->next = mpix_parted_all.first;
+        mpix_parted_all.first = parted;
+        state.count++;
     }
-    if (tag < MOST_TAGS) {
-        all.tags[tag] = 1;
-    }
-    pthread_mutex_unlock(&all.lock);
-    return tag;
+    mpix_parted_unlock();
+    return room;
 }
 
 /* Makes the handle of a request that is in the list, with a type of its own; see parted.h. */
@@ -345,14 +236,15 @@ static int make_handle(mpix_parted_t *parted, MPI_Request *handle)
     int code = MPI_Type_contiguous(0, MPI_BYTE, &type);
 
     code = code == MPI_SUCCESS ? MPI_Type_commit(&type) : code;
-    code = code == MPI_SUCCESS ? MPI_Type_set_attr(type, all.freed_key, (void *)(uintptr_t)parted->number) : code;
-    code = code == MPI_SUCCESS ? MPI_Ssend_init(&nothing, 1, type, 0, parted->tag, all.self, handle) : code;
+    code = code == MPI_SUCCESS ? MPI_Type_set_attr(type, state.freed_key, (void *)(uintptr_t)parted->number) : code;
+    code =
+        code == MPI_SUCCESS ? MPI_Ssend_init(&nothing, 1, type, 0, tag_of(parted->number), state.self, handle) : code;
     if (type != MPI_DATATYPE_NULL) {
         MPI_Type_free(&type);
     }
-    pthread_mutex_lock(&all.lock);
+    mpix_parted_lock_all();
     parted->freed = false; /* MPI has deleted the attribute before the handle is gone */
-    pthread_mutex_unlock(&all.lock);
+    mpix_parted_unlock();
     return code;
 }
 
@@ -361,10 +253,10 @@ static bool name(mpix_parted_t *parted, MPI_Request handle)
 {
     bool mapped;
 
-    pthread_mutex_lock(&all.lock);
+    mpix_parted_lock_all();
     mapped = mpix_parted_map(handle, parted);
     parted->handle = mapped ? handle : MPI_REQUEST_NULL;
-    pthread_mutex_unlock(&all.lock);
+    mpix_parted_unlock();
     return mapped;
 }
 
@@ -373,42 +265,35 @@ int mpix_parted_add(mpix_parted_t *parted)
     MPI_Request handle = MPI_REQUEST_NULL;
     int code;
 
-    parted->tag = take_tag();
-    if (parted->tag == MOST_TAGS) {
+    if (!insert(parted)) {
+        mpix_parted_destroy(parted);
         return MPI_ERR_NO_MEM;
     }
-    parted->handle = MPI_REQUEST_NULL; /* so that only take_starts and note_freed can find it */
-    pthread_mutex_lock(&all.lock);
-    parted->number = ++all.last_number;
-    parted->next = all.first;
-    all.first = parted;
-    all.count++;
-    pthread_mutex_unlock(&all.lock);
     code = make_handle(parted, &handle);
     if (code == MPI_SUCCESS) {
         /* MPI has given a known handle to a new request, so the program has freed the former request. */
         mpix_parted_retire(mpix_parted_claim(handle));
         code = name(parted, handle) ? MPI_SUCCESS : MPI_ERR_NO_MEM;
     }
-    if (code != MPI_SUCCESS) {
-        if (handle != MPI_REQUEST_NULL) {
-            MPI_Request_free(&handle);
+    if (code == MPI_SUCCESS) {
+        if (parted->silent) {
+            mpix_agent_notify();
         }
-        pthread_mutex_lock(&all.lock);
-        claim(parted);
-        pthread_mutex_unlock(&all.lock);
-        leave_list(parted);
-        return code;
+        return MPI_SUCCESS;
     }
-    if (parted->silent) {
-        mpix_agent_notify();
+    if (handle != MPI_REQUEST_NULL) {
+        MPI_Request_free(&handle);
     }
-    return MPI_SUCCESS;
+    mpix_parted_lock_all();
+    claim(parted);
+    mpix_parted_unlock();
+    mpix_parted_retire(parted);
+    return code;
 }
 
 void mpix_parted_destroy(mpix_parted_t *parted)
 {
-    for (int i = 0; parted->requests && i < parted->nunits; i++) {
+    for (int i = 0; i < MPIX_MOST_UNITS; i++) {
         if (parted->requests[i] != MPI_REQUEST_NULL) {
             MPI_Request_free(&parted->requests[i]);
         }
@@ -417,17 +302,11 @@ void mpix_parted_destroy(mpix_parted_t *parted)
         if (parted->atoms[i] != MPI_DATATYPE_NULL) {
             MPI_Type_free(&parted->atoms[i]);
         }
-        free(parted->counts[i]);
     }
+    free(parted->counts[0]);
+    free(parted->parts);
     free(parted->engines);
-    mpix_mapped_free(parted->words);
-    free(parted->places);
-    free(parted->waits);
-    free(parted->failed);
-    free(parted->units);
-    free(parted->requests);
-    free(parted->indices);
-    free(parted->statuses);
+    mpix_memory_give_back(parted->memory);
     free(parted);
 }
 
@@ -437,7 +316,7 @@ static void take_all_starts(void)
     MPI_Request last;
     int flag = 0;
 
-    if (MPI_Issend(NULL, 0, MPI_BYTE, 0, LAST_TAG, all.self, &last) != MPI_SUCCESS) {
+    if (MPI_Issend(NULL, 0, MPI_BYTE, 0, LAST_TAG, state.self, &last) != MPI_SUCCESS) {
         return;
     }
     while (!flag) {
@@ -448,22 +327,43 @@ static void take_all_starts(void)
     }
 }
 
-/* Retires all requests. Rounds under way complete first: after mpix_parted_give_up_all they wait for no partition. */
-void mpix_parted_end(void)
+/* Retires all requests. Rounds under way complete first: after stop() they wait for no partition. */
+static void end(void)
 {
-    if (all.first) {
+    if (mpix_parted_all.first) {
         take_all_starts();
     }
-    while (all.first) {
-        pthread_mutex_lock(&all.lock);
-        claim(all.first);
-        pthread_mutex_unlock(&all.lock);
-        mpix_parted_retire(all.first);
+    while (mpix_parted_all.first) {
+        mpix_parted_lock_all();
+        claim(mpix_parted_all.first);
+        mpix_parted_unlock();
+        mpix_parted_retire(mpix_parted_all.first);
     }
-    if (all.freed_key != MPI_KEYVAL_INVALID) {
-        MPI_Type_free_keyval(&all.freed_key);
+    if (state.freed_key != MPI_KEYVAL_INVALID) {
+        MPI_Type_free_keyval(&state.freed_key);
     }
-    if (all.self != MPI_COMM_NULL) {
-        MPI_Comm_free(&all.self);
+    if (state.self != MPI_COMM_NULL) {
+        MPI_Comm_free(&state.self);
     }
+}
+
+int mpix_parted_begin(void)
+{
+    static mpix_work_t work = {.turn = turn, .need = need, .stop = mpix_parted_give_up_all, .end = end};
+    static pthread_mutex_t once = PTHREAD_MUTEX_INITIALIZER;
+    int code = mpix_agent_begin(&work);
+    mpix_parted_t *parted;
+
+    pthread_mutex_lock(&once);
+    if (code == MPI_SUCCESS && state.self == MPI_COMM_NULL) {
+        code = MPI_Comm_dup(MPI_COMM_SELF, &state.self);
+    }
+    if (code == MPI_SUCCESS && state.freed_key == MPI_KEYVAL_INVALID) {
+        code = MPI_Type_create_keyval(MPI_TYPE_NULL_COPY_FN, note_freed, &state.freed_key, NULL);
+    }
+    pthread_mutex_unlock(&once);
+    while ((parted = claim_freed())) {
+        mpix_parted_retire(parted);
+    }
+    return code;
 }

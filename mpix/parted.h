@@ -13,7 +13,7 @@
  * If the component coll/dma can make engines wait for partitions (dma/parts.h), there is one collective for the whole block
  * instead, in requests[0], and one unit. The collective is started when the round begins. The engines then poll the ready
  * words, and write `arrived` words of the receivers in memory that all processes have mapped. If kernels can use that memory at
- * the address of the host, the program gets these words. Otherwise the agent (queue.h) and MPIX_Parrived copy them.
+ * the address of the host, the program gets these words. Otherwise the agent (agent.h) and MPIX_Parrived copy them.
  *
  * The program's handle is a persistent synchronous send from the process to itself, without data:
  *
@@ -39,13 +39,15 @@
  * is received. So words that are stored after MPI_Wait has returned are never lost, and the words of round n do not change
  * until round n + 1 is complete.
  *
- * MPIX_Pready and kernels only store words. MPIX_Pready also wakes the agent if it sleeps. One agent at a time (agent.c) does all the rest: it probes for messages, starts and
- * tests units, stores `arrived` words, and takes requests out of the list. It holds no lock during a call of MPI.
+ * MPIX_Pready and kernels only store words. MPIX_Pready also wakes the agent if it sleeps. One agent at a time (agent.h) does all the
+ * rest: it probes for messages, starts and tests units, stores `arrived` words, and takes requests out of the list. It holds no lock
+ * during a call of MPI.
  */
 #ifndef MPIX_PARTED_H
 #define MPIX_PARTED_H
 
 #include <mpix_dma.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -54,7 +56,11 @@
 #include "stream.h"
 
 /* The most units of a partitioned request. If there are more partitions, several share a unit. */
-enum { MPIX_MOST_UNITS = DMA_PARTS_UNITS, MPIX_PARTED_LINE = 64 };
+enum {
+    MPIX_MOST_UNITS = DMA_PARTS_UNITS,
+    MPIX_PARTED_LINE = 64,
+    MPIX_PARTED_TAGS = 32767 /* MPI_TAG_UB is not smaller */
+};
 
 typedef struct mpix_unit {
     int sends, sends_end; /* the partitions that it sends */
@@ -63,21 +69,29 @@ typedef struct mpix_unit {
     bool started;
 } mpix_unit_t;
 
+/* A partition of a received block. */
+typedef struct mpix_part {
+    int waits;   /* for units that are not complete */
+    bool failed; /* a unit has */
+} mpix_part_t;
+
 typedef struct mpix_parted {
     struct mpix_parted *next;
-    MPI_Request handle;   /* the program has a copy */
-    unsigned long number; /* from 1: the attribute of the handle's type */
-    int tag, ranks, sparts, rparts, nunits;
+    MPI_Request handle; /* the program has a copy */
+    unsigned long
+        number; /* from 1: the attribute of the handle's type; modulo MPIX_PARTED_TAGS it is the tag of the message */
+    int ranks, sparts, rparts, nunits;
     size_t bank_words, arrived_at; /* in words: size of a bank; offset of `arrived` in it */
+    mpix_memory_t *memory;         /* that has the words */
     uint32_t *words;
-    bool mapped;             /* kernels can use the words, or there is no device */
-    dma_parts_t *engines;    /* NULL: no engines wait for the words, so the agent polls them */
-    mpix_stream_t device;    /* the device that was current when the request was made */
-    MPI_Datatype atoms[2];   /* the type whose multiples are blocks sent; blocks received */
-    int *counts[2], *places; /* `counts`: of all units except the last; of the last */
+    bool mapped;           /* kernels can use the words, or there is no device */
+    dma_parts_t *engines;  /* NULL: no engines wait for the words, so the agent polls them */
+    mpix_stream_t device;  /* the device that was current when the request was made */
+    MPI_Datatype atoms[2]; /* the type whose multiples are blocks sent; blocks received */
+    int *counts[3];        /* of each rank: of all units except the last; of the last; places of blocks */
 
-    bool
-        expected; /* atomic. A partition is ready: the round needs the agent until it ends, also if the agent has not seen its start */
+    /* Atomic. A partition is ready: the round needs the agent until it ends, also if the agent has not seen its start. */
+    bool expected;
 
     /* With the lock of all requests. */
     unsigned round;         /* atomic: read without the lock, too */
@@ -90,20 +104,20 @@ typedef struct mpix_parted {
 
     /* Of the agent. */
     MPI_Message message;
-    int left;     /* units that are not complete */
-    int *waits;   /* of each partition of a received block: units that are not complete */
-    bool *failed; /* of each such partition: a unit has failed */
-    mpix_unit_t *units;
-    MPI_Request *requests; /* of the units */
-    int *indices;
-    MPI_Status *statuses;
+    int left; /* units that are not complete */
+    mpix_part_t *parts;
+    mpix_unit_t units[MPIX_MOST_UNITS];
+    MPI_Request requests[MPIX_MOST_UNITS]; /* of the units */
+    int indices[MPIX_MOST_UNITS];
+    MPI_Status statuses[MPIX_MOST_UNITS];
 } mpix_parted_t;
+
+/* ---- armed.c: engines that wait for the words ---- */
 
 /* The words of the round. */
 uint32_t *mpix_parted_ready(const mpix_parted_t *parted, unsigned round);
 uint32_t *mpix_parted_arrived(const mpix_parted_t *parted, unsigned round);
-
-/* armed.c. Collective: asks the component for engines that wait, and sets parted->engines if they do. `make` makes a persistent
+/* Collective: asks the component for engines that wait, and sets parted->engines if they do. `make` makes a persistent
  * collective of whole blocks with an info object. Returns an error code of MPI. */
 typedef int (*mpix_parted_make_t)(void *arg, MPI_Info info, MPI_Request *request);
 int mpix_parted_ask_engines(mpix_parted_t *parted, uint64_t block, const uint64_t *ends, MPI_Comm comm,
@@ -111,13 +125,42 @@ int mpix_parted_ask_engines(mpix_parted_t *parted, uint64_t block, const uint64_
 /* Copies words of the round that engines have written to the words of the program. With the lock, or in the agent. */
 void mpix_parted_copy_words(const mpix_parted_t *parted);
 
-/* parted_round.c, in the agent. `message`: by which the program has started the round. True: there was progress. */
+/* ---- parted_list.c: the list of all requests, its lock, and how requests are found ---- */
+
+typedef struct mpix_parted_list {
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a request is gone, or has finished a round */
+    mpix_parted_t *first;
+    bool ending; /* MPI_Finalize has begun: no round waits for partitions that are not ready */
+} mpix_parted_list_t;
+extern mpix_parted_list_t mpix_parted_all;
+
+void mpix_parted_lock_all(void);
+void mpix_parted_unlock(void);
+/* Returns the request with this handle, or NULL. Without a lock: for handles that the program may use. */
+mpix_parted_t *mpix_parted_of(MPI_Request handle);
+/* With the lock: mpix_parted_of returns this request from now on. False: no memory, which cannot be for NULL. */
+bool mpix_parted_map(MPI_Request handle, mpix_parted_t *parted);
+/* Finds the request with this handle, and takes the lock. NULL: there is none, and the lock is not taken. */
+mpix_parted_t *mpix_parted_lock(MPI_Request handle);
+/* If a round of this request is under way: sends partitions that are not ready as they are. */
+void mpix_parted_give_up(MPI_Request handle);
+/* MPI_Finalize has begun: does the same for all rounds of all requests from now on. */
+void mpix_parted_give_up_all(void);
+/* Returns the first error of this request since the last call, and clears it. MPI_SUCCESS if it is no partitioned request. */
+int mpix_parted_take_error(MPI_Request handle);
+
+/* ---- parted_round.c, in the agent ---- */
+
+/* `message`: by which the program has started the round. True: there was progress. */
 void mpix_parted_begin_round(mpix_parted_t *parted, MPI_Message message);
 bool mpix_parted_advance(mpix_parted_t *parted, bool is_thread);
 
-/* Prepares what all requests share, and destroys requests whose handles the program has freed. Returns an MPI error class. */
+/* ---- parted.c: the life of requests ---- */
+
+/* Prepares what all requests share, and destroys requests whose handles the program has freed. Returns an MPI error code. */
 int mpix_parted_begin(void);
-/* Makes the handle and adds the request to the list. Returns an MPI error class. */
+/* Makes the handle and adds the request to the list. After an error, which is one of MPI, the request is destroyed. */
 int mpix_parted_add(mpix_parted_t *parted);
 /* Nobody finds the request with this handle from now on. The caller must retire it. NULL: there is none. */
 mpix_parted_t *mpix_parted_claim(MPI_Request handle);
@@ -126,48 +169,5 @@ mpix_parted_t *mpix_parted_claim(MPI_Request handle);
 void mpix_parted_retire(mpix_parted_t *parted);
 /* Frees a request that is in no list, except its handle. */
 void mpix_parted_destroy(mpix_parted_t *parted);
-
-/* parted_map.c. Returns the request with this handle, or NULL. Without a lock: for handles that the program may use. */
-mpix_parted_t *mpix_parted_of(MPI_Request handle);
-/* With the lock: mpix_parted_of returns this request from now on. False: no memory, which cannot be for NULL. */
-bool mpix_parted_map(MPI_Request handle, mpix_parted_t *parted);
-
-/* Find the request with this handle or with these words, and take the lock of all requests. NULL: there is none, and the lock
- * is not taken. */
-mpix_parted_t *mpix_parted_lock(MPI_Request handle);
-mpix_parted_t *mpix_parted_lock_words(const uint32_t *ready, unsigned *bank);
-void mpix_parted_lock_all(void);
-void mpix_parted_unlock(void);
-/* With the lock: a round does not wait for partitions that are not ready. */
-bool mpix_parted_gives_up(const mpix_parted_t *parted);
-/* The handle of a round is complete, too. */
-void mpix_parted_set_finished(mpix_parted_t *parted);
-/* With the lock: waits until the handle of a complete round is complete, too. */
-void mpix_parted_settle(mpix_parted_t *parted);
-
-/* Advances all requests. True: there was progress. */
-bool mpix_parted_turn(bool is_thread);
-/*
- * How much of the agent the requests need. MPI_Start tells the agent nothing, but a round needs no agent before a partition is
- * ready. MPIX_Pready says that. Stores to the words do not, and engines need the start of a round before. So for these requests
- * the agent looks for messages now and then.
- */
-typedef enum mpix_need {
-    MPIX_NEEDS_NOTHING, /* there are no requests */
-    MPIX_NEEDS_NOTICE,  /* nothing before a call of mpix_agent_notify */
-    MPIX_NEEDS_LOOKS,
-    MPIX_NEEDS_TURNS
-} mpix_need_t;
-mpix_need_t mpix_parted_need(void);
-/* A partition is ready. Without the lock. */
-void mpix_parted_expect(mpix_parted_t *parted);
-/* If a round of this request is under way: sends partitions that are not ready as they are. */
-void mpix_parted_give_up(MPI_Request handle);
-/* MPI_Finalize has begun: does the same for all rounds of all requests from now on. */
-void mpix_parted_give_up_all(void);
-/* Returns the first error of this request since the last call, and clears it. MPI_SUCCESS if it is no partitioned request. */
-int mpix_parted_take_error(MPI_Request handle);
-/* In MPI_Finalize, after the library's thread has ended: retires all requests. */
-void mpix_parted_end(void);
 
 #endif

@@ -1,8 +1,8 @@
 /* The functions of mpix_dma.h for partitioned requests, except those that make them; see parted.h. */
 #include <sched.h>
 
+#include "agent.h"
 #include "parted.h"
-#include "queue.h"
 
 /* Without a lock: threads make many partitions ready at the same time. */
 int MPIX_Pready(int part, MPI_Request request)
@@ -18,7 +18,10 @@ int MPIX_Pready(int part, MPI_Request request)
     }
     round = __atomic_load_n(&parted->round, __ATOMIC_ACQUIRE);
     __atomic_store_n(&mpix_parted_ready(parted, round)[part], 1, __ATOMIC_RELEASE);
-    mpix_parted_expect(parted);
+    if (!__atomic_load_n(&parted->expected, __ATOMIC_RELAXED)) {
+        __atomic_store_n(&parted->expected, true, __ATOMIC_SEQ_CST);
+        mpix_agent_notify();
+    }
     return MPI_SUCCESS;
 }
 
@@ -30,7 +33,9 @@ static int look(mpix_parted_t *parted, int part, int *flag, bool *known)
     if (part < 0 || part >= parted->ranks * parted->rparts) {
         return MPI_ERR_ARG;
     }
-    mpix_parted_settle(parted);
+    while (parted->finishing) { /* until the handle of a complete round is complete, too */
+        pthread_cond_wait(&mpix_parted_all.changed, &mpix_parted_all.lock);
+    }
     if (parted->active) {
         mpix_parted_copy_words(parted);
     }
@@ -55,7 +60,7 @@ int MPIX_Parrived(MPI_Request request, int part, int *flag)
         return MPI_ERR_ARG;
     }
     *flag = 0;
-    mpix_agent_turn();
+    (void)mpix_agent_turn();
     parted = mpix_parted_lock(request);
     if (!parted) {
         return MPI_ERR_REQUEST;
@@ -80,7 +85,7 @@ int MPIX_Test(MPI_Request *request, int *flag, MPI_Status *status)
         return MPI_ERR_ARG;
     }
     handle = *request;
-    mpix_agent_turn();
+    (void)mpix_agent_turn();
     code = MPI_Test(request, flag, status);
     return code == MPI_SUCCESS && *flag ? mpix_parted_take_error(handle) : code;
 }
@@ -162,15 +167,20 @@ int MPIX_Prequest_create(MPI_Request request, MPIX_Prequest *p)
 int MPIX_Prequest_next(MPIX_Prequest *p)
 {
     mpix_parted_t *parted;
-    unsigned bank;
+    unsigned bank = 0;
 
-    parted = p && p->ready ? mpix_parted_lock_words(p->ready, &bank) : NULL;
-    if (!parted) {
-        return MPI_ERR_ARG;
+    mpix_parted_lock_all();
+    for (parted = p && p->ready ? mpix_parted_all.first : NULL; parted; parted = parted->next) {
+        for (bank = 0; bank < 2 && p->ready != mpix_parted_ready(parted, bank);) {
+            bank++;
+        }
+        if (bank < 2) {
+            point(p, parted, bank + 1);
+            break;
+        }
     }
-    point(p, parted, bank + 1);
     mpix_parted_unlock();
-    return MPI_SUCCESS;
+    return parted ? MPI_SUCCESS : MPI_ERR_ARG;
 }
 
 int MPIX_Prequest_free(MPIX_Prequest *p)

@@ -9,10 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mapped.h"
 #include "mpi_names.h"
 #include "parted.h"
-#include "queue.h"
 
 typedef enum mpix_parted_kind { ALLGATHER, ALLTOALL } mpix_parted_kind_t;
 
@@ -112,7 +110,7 @@ static void state_facts(const mpix_parted_arguments_t *a, int error, long long *
     }
     facts[MOST_BYTES] = sent > received ? sent : received;
     facts[LEAST_BYTES] = sent < received ? -sent : -received;
-    facts[NO_ENGINES] = mpix_mapped_type(a->sb, a->rb) != MPIX_QUEUE_HIP;
+    facts[NO_ENGINES] = mpix_memory_type(a->sb, a->rb) != MPIX_QUEUE_HIP;
     facts[ATOMS] = divisor(a->sparts, facts[RECVS]);
 }
 
@@ -168,42 +166,39 @@ static size_t lines(size_t words)
 
 static bool make_words(mpix_parted_t *parted, const mpix_parted_arguments_t *a)
 {
-    int type = mpix_mapped_type(a->sb, a->rb);
+    int type = mpix_memory_type(a->sb, a->rb);
 
     mpix_stream_here(&parted->device, type);
     parted->arrived_at = lines((size_t)parted->sparts);
     parted->bank_words = parted->arrived_at + lines((size_t)parted->ranks * (size_t)parted->rparts);
-    parted->words = mpix_mapped_alloc(type, 2 * parted->bank_words * sizeof(*parted->words), &parted->mapped);
-    return parted->words != NULL;
+    parted->memory = mpix_memory_for_kernels(type, 2 * parted->bank_words * sizeof(*parted->words));
+    if (parted->memory) {
+        parted->words = parted->memory->place[0].at;
+        parted->mapped = parted->memory->type == type;
+    }
+    return parted->memory != NULL;
 }
 
 static mpix_parted_t *make(const mpix_parted_arguments_t *a, int ranks, int units)
 {
     mpix_parted_t *parted = calloc(1, sizeof(*parted));
-    size_t n = (size_t)units, parts = (size_t)a->rparts, blocks = (size_t)ranks;
 
     if (!parted) {
         return NULL;
     }
     *parted = (mpix_parted_t){.ranks = ranks, .sparts = a->sparts, .rparts = a->rparts, .nunits = units};
     parted->atoms[0] = parted->atoms[1] = MPI_DATATYPE_NULL;
-    parted->counts[0] = malloc(blocks * sizeof(int));
-    parted->counts[1] = malloc(blocks * sizeof(int));
-    parted->places = malloc(blocks * sizeof(int));
-    parted->waits = malloc(parts * sizeof(*parted->waits));
-    parted->failed = malloc(parts * sizeof(*parted->failed));
-    parted->units = calloc(n, sizeof(*parted->units));
-    parted->requests = malloc(n * sizeof(MPI_Request));
-    parted->indices = malloc(n * sizeof(int));
-    parted->statuses = malloc(n * sizeof(MPI_Status));
-    for (size_t i = 0; parted->requests && i < n; i++) {
+    for (int i = 0; i < MPIX_MOST_UNITS; i++) {
         parted->requests[i] = MPI_REQUEST_NULL;
     }
-    if (!parted->counts[0] || !parted->counts[1] || !parted->places || !parted->waits || !parted->failed ||
-        !parted->units || !parted->requests || !parted->indices || !parted->statuses || !make_words(parted, a)) {
+    parted->parts = malloc((size_t)a->rparts * sizeof(*parted->parts));
+    parted->counts[0] = malloc(3 * (size_t)ranks * sizeof(int));
+    if (!parted->parts || !parted->counts[0] || !make_words(parted, a)) {
         mpix_parted_destroy(parted);
         return NULL;
     }
+    parted->counts[1] = parted->counts[0] + ranks;
+    parted->counts[2] = parted->counts[1] + ranks;
     return parted;
 }
 
@@ -222,16 +217,14 @@ static int make_atom(MPI_Datatype type, long long count, MPI_Datatype *atom, MPI
 static int make_collective(const mpix_parted_arguments_t *a, mpix_parted_t *parted, int unit, const char *send,
                            char *recv)
 {
-    const int *counts = parted->counts[unit == parted->nunits - 1];
+    const int *counts = parted->counts[unit == parted->nunits - 1], *places = parted->counts[2];
     MPI_Datatype sends = parted->atoms[0], recvs = parted->atoms[1];
     MPI_Request *request = &parted->requests[unit];
 
     if (a->kind == ALLGATHER) {
-        return PERSISTENT(Allgatherv)(send, counts[0], sends, recv, counts, parted->places, recvs, a->comm, a->info,
-                                      request);
+        return PERSISTENT(Allgatherv)(send, counts[0], sends, recv, counts, places, recvs, a->comm, a->info, request);
     }
-    return PERSISTENT(Alltoallv)(send, counts, parted->places, sends, recv, counts, parted->places, recvs, a->comm,
-                                 a->info, request);
+    return PERSISTENT(Alltoallv)(send, counts, places, sends, recv, counts, places, recvs, a->comm, a->info, request);
 }
 
 /* Unit i has the atoms from `first` up to `end`. Its partitions follow from these numbers and not from bytes, because there may
@@ -269,7 +262,7 @@ static int make_units(const mpix_parted_arguments_t *a, mpix_parted_t *parted, i
     for (int r = 0; r < parted->ranks; r++) {
         parted->counts[0][r] = group;
         parted->counts[1][r] = atoms - (parted->nunits - 1) * group;
-        parted->places[r] = r * atoms;
+        parted->counts[2][r] = r * atoms;
     }
     for (int i = 0; code == MPI_SUCCESS && i < parted->nunits; i++) {
         MPI_Aint first = (MPI_Aint)i * group;
@@ -332,18 +325,19 @@ static int make_request(const mpix_parted_arguments_t *a, int ranks, const mpix_
         worst = MPI_ERR_OTHER;
     }
     if (worst == MPI_SUCCESS) {
-        code = make_collectives(a, parted, shape, group);
-        code = code == MPI_SUCCESS ? mpix_parted_add(parted) : code;
-        if (code == MPI_SUCCESS) {
-            *request = parted->handle; /* from now on the program may free it */
-            return MPI_SUCCESS;
+        worst = make_collectives(a, parted, shape, group);
+    }
+    if (worst != MPI_SUCCESS) {
+        if (parted) {
+            mpix_parted_destroy(parted);
         }
-        worst = code;
+        return worst;
     }
-    if (parted) {
-        mpix_parted_destroy(parted);
+    code = mpix_parted_add(parted);
+    if (code == MPI_SUCCESS) {
+        *request = parted->handle; /* from now on the program may free it */
     }
-    return worst;
+    return code;
 }
 
 static int error_class(int code)

@@ -1,5 +1,6 @@
 /*
- * Finds the record of a partitioned request by its handle. MPIX_Pready does so for each partition, in any thread, so it takes no lock.
+ * The list of partitioned requests, and finding one by its handle; see parted.h. MPIX_Pready finds a request for each partition, in any thread, so
+ * that takes no lock.
  *
  *     buckets[hash]  -->  place | handle | record or NULL |  -->  place ...
  *
@@ -62,4 +63,60 @@ bool mpix_parted_map(MPI_Request handle, mpix_parted_t *parted)
         __atomic_store_n(&place->parted, parted, __ATOMIC_RELEASE);
     }
     return true;
+}
+
+/* ---- the lock ---- */
+
+mpix_parted_list_t mpix_parted_all = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+void mpix_parted_lock_all(void)
+{
+    pthread_mutex_lock(&mpix_parted_all.lock);
+}
+
+void mpix_parted_unlock(void)
+{
+    pthread_mutex_unlock(&mpix_parted_all.lock);
+}
+
+mpix_parted_t *mpix_parted_lock(MPI_Request handle)
+{
+    mpix_parted_t *parted;
+
+    mpix_parted_lock_all();
+    parted = mpix_parted_of(handle);
+    if (!parted) {
+        mpix_parted_unlock();
+    }
+    return parted;
+}
+
+void mpix_parted_give_up(MPI_Request handle)
+{
+    mpix_parted_t *parted = mpix_parted_lock(handle);
+
+    if (parted) {
+        parted->give_up |= parted->active;
+        mpix_parted_unlock();
+    }
+}
+
+void mpix_parted_give_up_all(void)
+{
+    mpix_parted_lock_all();
+    mpix_parted_all.ending = true;
+    mpix_parted_unlock();
+}
+
+int mpix_parted_take_error(MPI_Request handle)
+{
+    mpix_parted_t *parted = mpix_parted_lock(handle);
+    int error = MPI_SUCCESS;
+
+    if (parted) {
+        error = parted->error;
+        parted->error = MPI_SUCCESS;
+        mpix_parted_unlock();
+    }
+    return error;
 }

@@ -26,11 +26,10 @@ static void keep_error(mpix_parted_t *parted, int code)
 /* Counts the units that carry data of each partition. */
 static void count_waits(mpix_parted_t *parted)
 {
-    memset(parted->waits, 0, (size_t)parted->rparts * sizeof(*parted->waits));
-    memset(parted->failed, 0, (size_t)parted->rparts * sizeof(*parted->failed));
+    memset(parted->parts, 0, (size_t)parted->rparts * sizeof(*parted->parts));
     for (int i = 0; i < parted->nunits; i++) {
         for (int p = parted->units[i].recvs; p < parted->units[i].recvs_end; p++) {
-            parted->waits[p]++;
+            parted->parts[p].waits++;
         }
     }
 }
@@ -74,13 +73,15 @@ static void complete_unit(mpix_parted_t *parted, int index, bool failed)
         return;
     }
     for (int p = unit->recvs; p < unit->recvs_end; p++) {
-        parted->failed[p] |= failed;
-        if (--parted->waits[p] > 0) {
+        mpix_part_t *part = &parted->parts[p];
+
+        part->failed |= failed;
+        if (--part->waits > 0) {
             continue;
         }
         for (int source = 0; source < parted->ranks; source++) {
             store(&arrived[(size_t)source * (size_t)parted->rparts + (size_t)p],
-                  parted->failed[p] ? MPIX_PARRIVED_FAILED : 1);
+                  part->failed ? MPIX_PARRIVED_FAILED : 1);
         }
     }
 }
@@ -110,7 +111,7 @@ static bool start_units(mpix_parted_t *parted)
     bool moved = false, give_up;
 
     mpix_parted_lock_all();
-    give_up = mpix_parted_gives_up(parted);
+    give_up = parted->give_up || mpix_parted_all.ending;
     mpix_parted_unlock();
     if (give_up && parted->engines) {
         make_all_ready(parted);
@@ -184,7 +185,10 @@ static void end_round(mpix_parted_t *parted)
     if (code != MPI_SUCCESS) {
         keep_error(parted, code);
     }
-    mpix_parted_set_finished(parted);
+    mpix_parted_lock_all();
+    parted->finishing = false; /* the handle is complete, too */
+    pthread_cond_broadcast(&mpix_parted_all.changed);
+    mpix_parted_unlock();
 }
 
 bool mpix_parted_advance(mpix_parted_t *parted, bool is_thread)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "runtime.h"
+
 static bool mpi_runs(void)
 {
     int initialized = 0, finalized = 0;
@@ -25,7 +27,7 @@ int MPIX_Queue_init(MPIX_Queue *queue, int type, void *stream)
     if (!mpi_runs()) {
         return MPI_ERR_OTHER;
     }
-    if ((code = mpix_agent_begin()) != MPI_SUCCESS) {
+    if ((code = mpix_queues_begin()) != MPI_SUCCESS) {
         return code;
     }
     made = calloc(1, sizeof(*made));
@@ -43,41 +45,10 @@ int MPIX_Queue_init(MPIX_Queue *queue, int type, void *stream)
     }
     pthread_mutex_init(&made->order, NULL);
     made->tail = &made->head;
-    made->number = made->stream.words ? made->stream.words->number : 0;
-    mpix_agent_add(made);
+    made->number = made->stream.number;
+    mpix_queues_add(made);
     *queue = made;
     return MPI_SUCCESS;
-}
-
-/* `was`: the stream had starts before. */
-static void note_watched(MPIX_Queue queue, bool was)
-{
-    bool is = queue->in_stream.all.n > 0;
-
-    if (is != was) {
-        mpix_agent_watch(is);
-    }
-}
-
-void mpix_queue_complete(MPIX_Queue queue, bool gone)
-{
-    uint64_t number;
-    bool watched;
-
-    pthread_mutex_lock(&queue->order);
-    watched = queue->in_stream.all.n > 0;
-    mpix_agent_keep_error(queue, mpix_in_stream_finish(&queue->in_stream, &queue->stream, gone));
-    note_watched(queue, watched);
-    number = queue->number;
-    pthread_mutex_unlock(&queue->order);
-    mpix_agent_drain(queue);
-    pthread_mutex_lock(&queue->order);
-    if (queue->number == number && queue->in_stream.since.n == 0) { /* no other thread has enqueued meanwhile */
-        queue->nsince = 0;
-        queue->listed = false;
-        queue->in_stream.left.n = 0;
-    }
-    pthread_mutex_unlock(&queue->order);
 }
 
 int MPIX_Queue_wait(MPIX_Queue queue)
@@ -86,7 +57,7 @@ int MPIX_Queue_wait(MPIX_Queue queue)
         return MPI_ERR_ARG;
     }
     mpix_queue_complete(queue, false);
-    return mpix_agent_take_error(queue);
+    return mpix_queue_take_error(queue);
 }
 
 /* May be called after MPI_Finalize, which has carried out all operations. */
@@ -98,12 +69,12 @@ int MPIX_Queue_free(MPIX_Queue *queue)
         return MPI_ERR_ARG;
     }
     mpix_queue_complete(*queue, true);
-    error = mpix_agent_take_error(*queue);
-    mpix_agent_remove(*queue);
+    error = mpix_queue_take_error(*queue);
+    mpix_queues_remove(*queue);
     mpix_in_stream_close(&(*queue)->in_stream);
     mpix_stream_close(&(*queue)->stream, (*queue)->number, (*queue)->broken);
     pthread_mutex_destroy(&(*queue)->order);
-    free((*queue)->since);
+    free((*queue)->since.at);
     free(*queue);
     *queue = MPIX_QUEUE_NULL;
     return error;
@@ -122,39 +93,21 @@ int MPIX_Match(MPI_Request *request, MPI_Status *status)
 
 /* ---- enqueuing ---- */
 
-/* Makes room for the requests of one more start. False: no memory, and nothing has changed. */
-static bool make_room(MPIX_Queue queue, int count)
-{
-    int room = 2 * (queue->nsince + count);
-    MPI_Request *grown;
-
-    if (queue->nsince + count <= queue->room) {
-        return true;
-    }
-    grown = realloc(queue->since, (size_t)room * sizeof(*grown));
-    if (grown) {
-        queue->since = grown;
-        queue->room = room;
-    }
-    return grown != NULL;
-}
-
 /* Adds the requests to those that must not be enqueued again before a waitall. An error if one is there already. */
 static int note_requests(MPIX_Queue queue, int count, const MPI_Request requests[])
 {
-    int was = queue->nsince;
+    mpix_list_t *since = &queue->since;
+    int was = since->n;
 
-    if (!make_room(queue, count)) {
+    if (!mpix_list_has_room(since, count)) {
         return MPI_ERR_NO_MEM;
     }
     for (int i = 0; i < count; i++) {
-        for (int k = 0; k < queue->nsince; k++) {
-            if (queue->since[k] == requests[i]) {
-                queue->nsince = was;
-                return MPI_ERR_REQUEST;
-            }
+        if (mpix_list_has(since, requests[i])) {
+            since->n = was;
+            return MPI_ERR_REQUEST;
         }
-        queue->since[queue->nsince++] = requests[i];
+        since->at[since->n++] = requests[i];
     }
     return MPI_SUCCESS;
 }
@@ -185,18 +138,17 @@ static int enqueue_in_stream(MPIX_Queue queue, mpix_kind_t kind, uint64_t number
 /* Gives the stream the starts that it can make. The others stay in the operation. */
 static int start_in_stream(MPIX_Queue queue, mpix_operation_t *operation)
 {
-    mpix_in_stream_t *in_stream = &queue->in_stream;
-    bool watched = in_stream->all.n > 0, served;
+    bool served;
     int left = 0, code = MPI_SUCCESS;
 
     for (int i = 0; i < operation->count && code == MPI_SUCCESS; i++) {
-        code = mpix_in_stream_start(in_stream, &queue->stream, operation->requests[i], &served);
+        code = mpix_in_stream_start(&queue->in_stream, &queue->stream, operation->requests[i], &served);
         if (!served) {
             operation->requests[left++] = operation->requests[i];
         }
     }
     operation->count = operation->left = left;
-    note_watched(queue, watched);
+    mpix_queue_watch(queue);
     return code;
 }
 
@@ -212,7 +164,7 @@ static int append(MPIX_Queue queue, mpix_operation_t *operation)
     }
     queue->number++;
     queue->listed = operation->kind == MPIX_START;
-    mpix_agent_append(queue, operation);
+    mpix_queue_append(queue, operation);
     return MPI_SUCCESS;
 }
 
@@ -221,7 +173,7 @@ static int append(MPIX_Queue queue, mpix_operation_t *operation)
 static int put(MPIX_Queue queue, mpix_operation_t *operation, bool *listed)
 {
     mpix_kind_t kind = operation->kind;
-    int was = queue->nsince, code = note_requests(queue, operation->count, operation->requests), later;
+    int was = queue->since.n, code = note_requests(queue, operation->count, operation->requests), later;
 
     *listed = false;
     if (code != MPI_SUCCESS) {
@@ -240,9 +192,9 @@ static int put(MPIX_Queue queue, mpix_operation_t *operation, bool *listed)
         code = code == MPI_SUCCESS ? later : code;
     }
     if (kind == MPIX_WAITALL && code == MPI_SUCCESS) {
-        queue->nsince = 0;
+        queue->since.n = 0;
     } else if (code != MPI_SUCCESS) {
-        queue->nsince = was;
+        queue->since.n = was;
     }
     return code;
 }
@@ -275,7 +227,7 @@ static int enqueue(MPIX_Queue queue, mpix_kind_t kind, int count, const MPI_Requ
         free(operation);
     }
     if (code == MPI_SUCCESS) {
-        mpix_agent_turn();
+        (void)mpix_agent_turn();
     }
     return code;
 }
@@ -286,9 +238,9 @@ static int check_requests(MPIX_Queue queue, int count, const MPI_Request request
     int was, code;
 
     pthread_mutex_lock(&queue->order);
-    was = queue->nsince;
+    was = queue->since.n;
     code = note_requests(queue, count, requests);
-    queue->nsince = was;
+    queue->since.n = was;
     pthread_mutex_unlock(&queue->order);
     return code;
 }
@@ -330,7 +282,7 @@ int MPIX_Enqueue_waitall(MPIX_Queue queue)
 
     /* This stream cannot wait: work that the program enqueues after this call runs at once. */
     if (code == MPI_SUCCESS && queue->stream.type != MPIX_QUEUE_THREAD && !queue->stream.words) {
-        mpix_agent_drain(queue);
+        mpix_queue_drain(queue);
     }
     return code;
 }

@@ -10,9 +10,8 @@
  * Invariants:
  *   - Operations are numbered in the order in which they are enqueued. The lock `order` is held while an operation is enqueued
  *     in the stream and appended to the list, so that both have the same order.
- *   - One agent carries out operations: the library's thread if there is one. Otherwise it is the caller of a function of the
- *     library, one at a time, because without MPI_THREAD_MULTIPLE only one thread at a time may call MPI. Only the agent
- *     removes operations from the list and calls MPI for them. It holds no lock during a call of MPI.
+ *   - One agent (agent.h) carries out operations. Only the agent removes them from the list and calls MPI for them. It holds no
+ *     lock during a call of MPI.
  *   - Nothing is allocated for an operation after it is in the list. So carrying it out fails only if MPI fails.
  *   - The stream itself waits, not a host function in the stream. The runtime has one thread for all host functions. If one of
  *     them waited there, two ranks that wait for two queues in different orders would wait for ever.
@@ -27,6 +26,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent.h"
 #include "in_stream.h"
 #include "stream.h"
 
@@ -46,9 +46,8 @@ struct MPIX_Queue_s {
 
     /* Of the functions that enqueue. */
     pthread_mutex_t order;
-    uint64_t number;    /* of the last operation */
-    MPI_Request *since; /* enqueued since the last waitall */
-    int nsince, room;
+    uint64_t number;   /* of the last operation */
+    mpix_list_t since; /* enqueued since the last waitall */
     mpix_in_stream_t in_stream;
     bool listed; /* some of `since` are in the list */
 
@@ -57,34 +56,30 @@ struct MPIX_Queue_s {
     int unfinished;                 /* operations in the list or under way */
     int error;                      /* the first, or MPI_SUCCESS */
     bool busy;                      /* an agent carries out its operations */
-    bool leaving;                   /* mpix_agent_remove waits until it is not busy */
-    bool broken;                    /* its stream has failed: starts no longer wait for it */
+    bool leaving;                   /* MPIX_Queue_free waits until it is not busy */
+    bool watched;                   /* its stream makes starts, so the agent makes progress of MPI now and then */
+
+    bool broken; /* atomic: its stream has failed, so starts no longer wait for it */
 
     /* Of the agent. */
     mpix_operation_t *active; /* starts under way */
 };
 
-/* The first call prepares the library, with its thread if MPI has given MPI_THREAD_MULTIPLE. Returns an MPI error class. */
-int mpix_agent_begin(void);
-bool mpix_agent_has_thread(void);
-/* A queue has, or has no more, starts that its stream makes: the thread makes progress now and then. */
-void mpix_agent_watch(bool more);
-/* Partitioned requests may need more of the thread (mpix_parted_need) since the caller has stored something. Wakes it if it sleeps.
- * Not with the lock of all requests. */
-void mpix_agent_notify(void);
-void mpix_agent_add(MPIX_Queue queue);
+/* queue_work.c: the list of queues, and what the agent does for them. */
+
+/* Returns an MPI error code. */
+int mpix_queues_begin(void);
+void mpix_queues_add(MPIX_Queue queue);
 /* Takes a queue without operations out of the list, and waits until no agent uses it. */
-void mpix_agent_remove(MPIX_Queue queue);
-void mpix_agent_append(MPIX_Queue queue, mpix_operation_t *operation);
-/* Without a thread of the library: advances all queues and partitioned requests. */
-void mpix_agent_turn(void);
-/* Waits until all operations of the queue are complete. */
-void mpix_agent_drain(MPIX_Queue queue);
+void mpix_queues_remove(MPIX_Queue queue);
+void mpix_queue_append(MPIX_Queue queue, mpix_operation_t *operation);
+/* With the lock `order`. */
+void mpix_queue_watch(MPIX_Queue queue);
+/* Waits until all operations are complete. */
+void mpix_queue_drain(MPIX_Queue queue);
 /* Waits until everything that was enqueued is complete; keeps errors. `gone`: the program may have destroyed the stream. */
 void mpix_queue_complete(MPIX_Queue queue, bool gone);
-/* Keeps an error until somebody asks. */
-void mpix_agent_keep_error(MPIX_Queue queue, int code);
 /* Returns the first error since the last call, and clears it. */
-int mpix_agent_take_error(MPIX_Queue queue);
+int mpix_queue_take_error(MPIX_Queue queue);
 
 #endif

@@ -1,195 +1,26 @@
 /* Streams of HIP and CUDA; see stream.h. */
 #include "stream.h"
 
-#include <dlfcn.h>
 #include <mpix_dma.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
+
+#include "runtime.h"
 
 /* Constants that are equal in HIP and in CUDA's driver. */
 enum { DONE = 0, NOT_READY = 600, NON_BLOCKING = 1, AT_LEAST = 0 };
-enum { HIP_SIGNAL_MEMORY = 2, CUDA_PORTABLE = 1, CUDA_MAPPED = 2 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all static variables here */
-static mpix_words_t *unused;
-static long asynchronous; /* streams of queues that exist */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long asynchronous; /* with the lock: streams of queues that wait for MPI */
 
-/* Calls that HIP and CUDA share. */
-typedef struct common {
-    int (*synchronize)(void *stream);
-    int (*query)(void *stream);
-    int (*flags)(void *stream, unsigned *flags);
-    int (*capturing)(void *stream, int *status);
-} common_t;
-
-static struct {
-    common_t common;
-    int (*get_device)(int *device);
-    int (*set_device)(int device);
-    int (*alloc)(void **memory, size_t bytes, unsigned flags);
-    int (*release)(void *memory);
-    int (*write)(void *stream, void *word, uint64_t value, unsigned flags);
-    int (*wait)(void *stream, void *word, uint64_t value, unsigned flags, uint64_t mask);
-} hip;
-
-static struct {
-    common_t common;
-    int (*get_context)(void **context);
-    int (*set_context)(void *context);
-    int (*alloc)(void **memory, size_t bytes, unsigned flags);
-    int (*release)(void *memory);
-    int (*address)(uint64_t *there, void *memory, unsigned flags);
-    int (*write)(void *stream, uint64_t word, uint32_t value, unsigned flags);
-    int (*wait)(void *stream, uint64_t word, uint32_t value, unsigned flags);
-} cuda;
-
-static const mpix_symbol_t hip_symbols[] = {
-    {"hipStreamSynchronize", &hip.common.synchronize, true},
-    {"hipStreamQuery", &hip.common.query, true},
-    {"hipGetDevice", &hip.get_device, true},
-    {"hipSetDevice", &hip.set_device, true},
-    {"hipStreamGetFlags", &hip.common.flags, false},
-    {"hipStreamIsCapturing", &hip.common.capturing, false},
-    {"hipExtMallocWithFlags", &hip.alloc, false},
-    {"hipFree", &hip.release, false},
-    {"hipStreamWriteValue64", &hip.write, false},
-    {"hipStreamWaitValue64", &hip.wait, false},
-    {NULL, NULL, false},
-};
-static const mpix_symbol_t cuda_symbols[] = {
-    {"cuStreamSynchronize", &cuda.common.synchronize, true},
-    {"cuStreamQuery", &cuda.common.query, true},
-    {"cuCtxGetCurrent", &cuda.get_context, true},
-    {"cuCtxSetCurrent", &cuda.set_context, true},
-    {"cuStreamGetFlags", &cuda.common.flags, false},
-    {"cuStreamIsCapturing", &cuda.common.capturing, false},
-    {"cuMemHostAlloc", &cuda.alloc, false},
-    {"cuMemFreeHost", &cuda.release, false},
-    {"cuMemHostGetDevicePointer_v2", &cuda.address, false},
-    {"cuStreamWriteValue32_v2", &cuda.write, false},
-    {"cuStreamWaitValue32_v2", &cuda.wait, false},
-    {NULL, NULL, false},
-};
-static const char *const hip_libraries[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5",
-                                            "libamdhip64.so", NULL};
-static const char *const cuda_libraries[] = {"libcuda.so.1", "libcuda.so", NULL};
-
-bool mpix_runtime_fill(int type, const mpix_symbol_t *symbols)
+static uint64_t *reached_of(const mpix_stream_t *stream)
 {
-    const char *const *libraries = type == MPIX_QUEUE_HIP ? hip_libraries : cuda_libraries;
-    void *library = NULL;
-
-    for (; *libraries && !library; libraries++) {
-        library = dlopen(*libraries, RTLD_NOW | RTLD_NOLOAD);
-    }
-    for (; library && symbols->name; symbols++) {
-        *(void **)symbols->to = dlsym(library, symbols->name);
-        if (symbols->required && !*(void **)symbols->to) {
-            return false;
-        }
-    }
-    return library != NULL;
+    return stream->words->place[0].at;
 }
 
-static const common_t *common_of(int type)
+static uint64_t *done_of(const mpix_stream_t *stream)
 {
-    return type == MPIX_QUEUE_HIP ? &hip.common : &cuda.common;
-}
-
-static bool has_memory_operations(int type)
-{
-    return type == MPIX_QUEUE_HIP ? hip.alloc && hip.release && hip.write && hip.wait
-                                  : cuda.alloc && cuda.release && cuda.address && cuda.write && cuda.wait;
-}
-
-/* HIP requires an allocation (signal memory) for each word that a stream waits for. */
-static bool alloc_word(int type, uint64_t **word, uint64_t *there)
-{
-    void *memory = NULL;
-
-    if (type == MPIX_QUEUE_HIP) {
-        if (hip.alloc(&memory, sizeof(**word), HIP_SIGNAL_MEMORY) != DONE) {
-            return false;
-        }
-        *there = (uintptr_t)memory;
-    } else if (cuda.alloc(&memory, sizeof(**word), CUDA_PORTABLE | CUDA_MAPPED) != DONE) {
-        return false;
-    } else if (cuda.address(there, memory, 0) != DONE) {
-        cuda.release(memory);
-        return false;
-    }
-    *word = memory;
-    __atomic_store_n(*word, 0, __ATOMIC_RELEASE);
-    return true;
-}
-
-static void free_word(int type, uint64_t *word)
-{
-    if (word) {
-        (void)(type == MPIX_QUEUE_HIP ? hip.release(word) : cuda.release(word));
-    }
-}
-
-static void free_words(mpix_words_t *words)
-{
-    if (words) {
-        free_word(words->type, words->reached);
-        free_word(words->type, words->done);
-        free(words);
-    }
-}
-
-static bool fits(const mpix_words_t *words, const mpix_stream_t *stream)
-{
-    return words->type == stream->type && (words->type == MPIX_QUEUE_CUDA || words->device == stream->device);
-}
-
-static bool are_there(const mpix_words_t *words)
-{
-    return mpix_pinned_is(words->type, words->reached, words->reached_allocated) &&
-           mpix_pinned_is(words->type, words->done, words->done_allocated);
-}
-
-/* Takes the words of a queue that was freed, or returns NULL. Words that a reset of the device has freed are forgotten. */
-static mpix_words_t *take_unused(const mpix_stream_t *stream)
-{
-    mpix_words_t **at = &unused, *words;
-
-    while ((words = *at)) {
-        if (!fits(words, stream)) {
-            at = &words->next;
-            continue;
-        }
-        *at = words->next;
-        if (are_there(words)) {
-            return words;
-        }
-        free(words);
-    }
-    return NULL;
-}
-
-static mpix_words_t *take_words(const mpix_stream_t *stream)
-{
-    mpix_words_t *words = take_unused(stream);
-
-    if (words) {
-        return words;
-    }
-    words = calloc(1, sizeof(*words));
-    if (words) {
-        words->type = stream->type;
-        words->device = stream->device;
-        if (alloc_word(words->type, &words->reached, &words->reached_there) &&
-            alloc_word(words->type, &words->done, &words->done_there)) {
-            words->reached_allocated = mpix_pinned_look(words->type, words->reached);
-            words->done_allocated = mpix_pinned_look(words->type, words->done);
-            return words;
-        }
-    }
-    free_words(words);
-    return NULL;
+    return stream->words->place[1].at;
 }
 
 /* The value of an environment variable that is a number, or -1. */
@@ -217,47 +48,46 @@ static const char *refuse_wait(void)
 /* Some devices and drivers refuse the operations. So each is tried once, with the number that the words already have. */
 static const char *try_words(mpix_stream_t *stream)
 {
-    stream->words = take_words(stream);
+    stream->words = mpix_memory_for_stream(stream->type, stream->device);
     if (!stream->words) {
         return "there is no memory that streams can wait for";
     }
-    if (mpix_stream_signal(stream, stream->words->number) == MPI_SUCCESS &&
-        mpix_stream_gate(stream, stream->words->number) == MPI_SUCCESS) {
+    stream->number = *done_of(stream);
+    if (mpix_stream_signal(stream, stream->number) == MPI_SUCCESS &&
+        mpix_stream_gate(stream, stream->number) == MPI_SUCCESS) {
         return NULL;
     }
     /* The stream may have accepted the first operation, which uses the words. */
     (void)mpix_stream_synchronize(stream);
-    free_words(stream->words);
+    mpix_memory_give_back(stream->words);
     stream->words = NULL;
     return "the runtime refuses memory operations of this stream";
 }
 
 bool mpix_stream_is_non_blocking(const mpix_stream_t *stream)
 {
-    const common_t *common = common_of(stream->type);
     unsigned flags = 0;
 
-    return common->flags && common->flags(stream->handle, &flags) == DONE && flags & NON_BLOCKING;
+    return stream->rt->flags && stream->rt->flags(stream->handle, &flags) == DONE && flags & NON_BLOCKING;
 }
 
 bool mpix_stream_is_captured(const mpix_stream_t *stream)
 {
-    const common_t *common = common_of(stream->type);
     int status = 0;
 
-    return stream->type != MPIX_QUEUE_THREAD && common->capturing &&
-           common->capturing(stream->handle, &status) == DONE && status != 0;
+    return stream->rt && stream->rt->capturing && stream->rt->capturing(stream->handle, &status) == DONE && status != 0;
 }
 
 /* Why the host waits, or NULL. */
 static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
 {
+    const mpix_runtime_t *rt = stream->rt;
     const char *why;
 
     if (!allowed) {
         return "MPI_Init_thread has not given MPI_THREAD_MULTIPLE";
     }
-    if (!has_memory_operations(stream->type)) {
+    if (!(rt->write64 && rt->wait64) && !(rt->write32 && rt->wait32)) {
         return "the runtime has no memory operations of streams";
     }
     if (!mpix_stream_is_non_blocking(stream)) {
@@ -269,50 +99,38 @@ static const char *make_asynchronous(mpix_stream_t *stream, bool allowed)
     return why;
 }
 
-static int open_runtime(mpix_stream_t *stream)
+/* The current device or context of the runtime. */
+static bool open_runtime(mpix_stream_t *stream)
 {
-    if (stream->type == MPIX_QUEUE_HIP) {
-        return mpix_runtime_fill(MPIX_QUEUE_HIP, hip_symbols) && hip.get_device(&stream->device) == DONE;
-    }
-    return mpix_runtime_fill(MPIX_QUEUE_CUDA, cuda_symbols) && cuda.get_context(&stream->context) == DONE &&
-           stream->context;
-}
+    const mpix_runtime_t *rt = stream->rt = mpix_runtime(stream->type);
 
-void mpix_tell(const char *what, const char *why)
-{
-    const char *verbose = getenv("MPIX_DMA_VERBOSE");
-
-    if (verbose && *verbose && *verbose != '0') {
-        fprintf(stderr, "libmpix_dma: %s, because %s\n", what, why);
+    if (rt && stream->type == MPIX_QUEUE_HIP) {
+        return rt->get_device(&stream->device) == DONE;
     }
+    return rt && rt->get_context(&stream->context) == DONE && stream->context;
 }
 
 int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed)
 {
-    int result = MPI_SUCCESS;
-
     *stream = (mpix_stream_t){.type = type, .handle = handle};
     if (type == MPIX_QUEUE_THREAD) {
         return MPI_SUCCESS;
     }
-    pthread_mutex_lock(&lock);
     if (!open_runtime(stream)) {
-        result = MPI_ERR_UNSUPPORTED_OPERATION;
-    } else {
-        stream->why = make_asynchronous(stream, allowed);
+        return MPI_ERR_UNSUPPORTED_OPERATION;
     }
+    pthread_mutex_lock(&lock);
+    stream->why = make_asynchronous(stream, allowed);
     pthread_mutex_unlock(&lock);
-    return result;
+    return MPI_SUCCESS;
 }
 
 void mpix_stream_here(mpix_stream_t *stream, int type)
 {
     *stream = (mpix_stream_t){.type = type};
-    pthread_mutex_lock(&lock);
     if (type != MPIX_QUEUE_THREAD && !open_runtime(stream)) {
         stream->type = MPIX_QUEUE_THREAD;
     }
-    pthread_mutex_unlock(&lock);
 }
 
 /* A stream that has failed may still write to its words, so no other queue gets them. */
@@ -323,14 +141,12 @@ void mpix_stream_close(mpix_stream_t *stream, uint64_t number, bool failed)
     }
     pthread_mutex_lock(&lock);
     asynchronous--;
+    pthread_mutex_unlock(&lock);
     if (!failed) {
         mpix_stream_release(stream, number);
-        stream->words->number = number;
-        stream->words->next = unused;
-        unused = stream->words;
-        stream->words = NULL;
+        mpix_memory_give_back(stream->words);
     }
-    pthread_mutex_unlock(&lock);
+    stream->words = NULL;
 }
 
 static int class_of(int error)
@@ -340,30 +156,31 @@ static int class_of(int error)
 
 int mpix_stream_signal(const mpix_stream_t *stream, uint64_t number)
 {
-    const mpix_words_t *words = stream->words;
+    const mpix_runtime_t *rt = stream->rt;
+    const mpix_place_t *reached = &stream->words->place[0];
 
-    return class_of(stream->type == MPIX_QUEUE_HIP
-                        ? hip.write(stream->handle, words->reached, number, 0)
-                        : cuda.write(stream->handle, words->reached_there, (uint32_t)number, 0));
+    return class_of(stream->type == MPIX_QUEUE_HIP ? rt->write64(stream->handle, reached->at, number, 0)
+                                                   : rt->write32(stream->handle, reached->there, (uint32_t)number, 0));
 }
 
 int mpix_stream_gate(const mpix_stream_t *stream, uint64_t number)
 {
-    const mpix_words_t *words = stream->words;
+    const mpix_runtime_t *rt = stream->rt;
+    const mpix_place_t *done = &stream->words->place[1];
 
     return class_of(stream->type == MPIX_QUEUE_HIP
-                        ? hip.wait(stream->handle, words->done, number, AT_LEAST, UINT64_MAX)
-                        : cuda.wait(stream->handle, words->done_there, (uint32_t)number, AT_LEAST));
+                        ? rt->wait64(stream->handle, done->at, number, AT_LEAST, UINT64_MAX)
+                        : rt->wait32(stream->handle, done->there, (uint32_t)number, AT_LEAST));
 }
 
 int mpix_stream_synchronize(const mpix_stream_t *stream)
 {
-    return class_of(common_of(stream->type)->synchronize(stream->handle));
+    return class_of(stream->rt->synchronize(stream->handle));
 }
 
 mpix_progress_t mpix_stream_progress(const mpix_stream_t *stream)
 {
-    int error = common_of(stream->type)->query(stream->handle);
+    int error = stream->rt->query(stream->handle);
 
     return error == DONE ? MPIX_STREAM_DONE : error == NOT_READY ? MPIX_STREAM_BUSY : MPIX_STREAM_FAILED;
 }
@@ -371,7 +188,7 @@ mpix_progress_t mpix_stream_progress(const mpix_stream_t *stream)
 /* Acquire: MPI may then read what the stream has written before. */
 bool mpix_stream_has_reached(const mpix_stream_t *stream, uint64_t number)
 {
-    uint32_t reached = (uint32_t)__atomic_load_n(stream->words->reached, __ATOMIC_ACQUIRE);
+    uint32_t reached = (uint32_t)__atomic_load_n(reached_of(stream), __ATOMIC_ACQUIRE);
 
     return (int32_t)(reached - (uint32_t)number) >= 0;
 }
@@ -379,7 +196,7 @@ bool mpix_stream_has_reached(const mpix_stream_t *stream, uint64_t number)
 /* Release: the stream then sees what MPI has written with the CPU. Writes of devices are complete when the request is. */
 void mpix_stream_release(const mpix_stream_t *stream, uint64_t number)
 {
-    __atomic_store_n(stream->words->done, number, __ATOMIC_RELEASE);
+    __atomic_store_n(done_of(stream), number, __ATOMIC_RELEASE);
 }
 
 void mpix_stream_enter(const mpix_stream_t *stream)
@@ -388,8 +205,8 @@ void mpix_stream_enter(const mpix_stream_t *stream)
     static _Thread_local void *context;
 
     if (stream->type == MPIX_QUEUE_HIP && device != stream->device + 1) {
-        device = hip.set_device(stream->device) == DONE ? stream->device + 1 : 0;
+        device = stream->rt->set_device(stream->device) == DONE ? stream->device + 1 : 0;
     } else if (stream->type == MPIX_QUEUE_CUDA && context != stream->context) {
-        context = cuda.set_context(stream->context) == DONE ? stream->context : NULL;
+        context = stream->rt->set_context(stream->context) == DONE ? stream->context : NULL;
     }
 }

@@ -22,42 +22,20 @@
 #ifndef MPIX_STREAM_H
 #define MPIX_STREAM_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "memory.h"
 
-#include "pinned.h"
-
-typedef struct mpix_words {
-    struct mpix_words *next;
-    int type, device;
-    uint64_t *reached, *done;           /* addresses of the host */
-    uint64_t reached_there, done_there; /* addresses of the device */
-    mpix_pinned_t reached_allocated, done_allocated;
-    uint64_t number; /* the last number; the next queue continues from it */
-} mpix_words_t;
+struct mpix_runtime;
 
 typedef struct mpix_stream {
-    int type; /* MPIX_QUEUE_* */
+    int type;                      /* MPIX_QUEUE_* */
+    const struct mpix_runtime *rt; /* NULL: MPIX_QUEUE_THREAD */
     void *handle;
-    int device;          /* HIP: current when the queue was made */
-    void *context;       /* CUDA: current when the queue was made */
-    mpix_words_t *words; /* NULL: the host waits instead */
-    const char *why;     /* then: why */
+    int device;           /* HIP: current when the queue was made */
+    void *context;        /* CUDA: current when the queue was made */
+    mpix_memory_t *words; /* `reached` and `done`. NULL: the host waits instead */
+    uint64_t number;      /* that the words have, and from which the queue continues */
+    const char *why;      /* the host waits: why */
 } mpix_stream_t;
-
-/* The name of a function of a runtime, and the pointer that mpix_runtime_fill sets to it. */
-typedef struct mpix_symbol {
-    const char *name;
-    void *to;
-    bool required;
-} mpix_symbol_t;
-
-/* Sets the pointers to functions of the runtime that the program has loaded. False: it has loaded none, or a required function
- * is missing. */
-bool mpix_runtime_fill(int type, const mpix_symbol_t *symbols);
-
-/* With MPIX_DMA_VERBOSE: a line on stderr, "WHAT, because WHY". */
-void mpix_tell(const char *what, const char *why);
 
 /* `allowed`: the library has a thread, so the stream may wait for MPI. Returns an MPI error class. */
 int mpix_stream_open(mpix_stream_t *stream, int type, void *handle, bool allowed);

@@ -30,7 +30,7 @@ scripts() {
 layers() {
     ! grep -rnE '#include *[<"](mpi|ompi|opal|orte)[./_-]' include/dma "${transports[@]}" ompi_coll_dma/{core,device,cluster,plan,node,gpu,engine} &&
         ! grep -rnE '#include *[<"](ompi|opal|orte|hip|cuda|dma|component|core|gpu)[./_-]' mpix include/mpix_dma.h |
-            grep -vE '#include "dma/(in_stream|parts|thread)\.h"' # what the library and the component say to each other, and share
+            grep -vE '#include "(dma/(in_stream|parts|thread)|gpu/base)\.h"' # what the library and the component say to each other, and share
 }
 
 # One header asks for the version of Open MPI, and one has what differs inside. Examples ask for features, and for the version of

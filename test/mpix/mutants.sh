@@ -11,8 +11,9 @@ set -uo pipefail
 shift
 patience=1
 tree=$work/tree library=$work/libmpix_dma.so.0
-mkdir "$tree"
+mkdir -p "$tree/ompi_coll_dma/gpu"
 cp -r "$root/include" "$root/mpix" "$tree"
+cp "$root"/ompi_coll_dma/gpu/base.[ch] "$tree/ompi_coll_dma/gpu"
 mutate=$work/mutate
 gcc -std=gnu11 -D_GNU_SOURCE -O1 -w -o "$mutate" "$root"/test/mutants/*.c || exit 1
 # shellcheck source=/dev/null
@@ -21,8 +22,8 @@ read -ra flags < <("${dma_ompi_bindir:?}/mpicc" -showme:compile)
 read -ra libraries < <("$dma_ompi_bindir/mpicc" -showme:link)
 
 assemble() {
-    gcc -std=gnu11 -O1 -g -w -fPIC -shared -pthread -D_GNU_SOURCE -I"$tree/include" "${flags[@]}" -Wl,-soname,libmpix_dma.so.0 \
-        -o "$library" "$tree"/mpix/*.c "${libraries[@]}" -ldl
+    gcc -std=gnu11 -O1 -g -w -fPIC -shared -pthread -D_GNU_SOURCE -I"$tree/include" -I"$tree/ompi_coll_dma" "${flags[@]}" -Wl,-soname,libmpix_dma.so.0 \
+        -o "$library" "$tree"/mpix/*.c "$tree"/ompi_coll_dma/gpu/base.c "${libraries[@]}" -ldl
 }
 
 # shellcheck disable=SC2046
