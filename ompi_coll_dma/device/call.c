@@ -93,7 +93,7 @@ static dma_offer_t make_offer(dma_comm_t *comm, dma_task_t *task, dma_reason_t *
 
     if (call->prepares) {
         *why = call->why = dma_device_prepare_offer(comm, task);
-        return *why ? DMA_OFFER_DATA : DMA_OFFER_ENGINE;
+        return dma_device_offer(&(dma_facts_t){.prepares = true, .ready = !*why});
     }
     *why = call->joins ? DMA_REASON_joined : call->why;
     facts.slots = !facts.joins && !facts.served && dma_device_can_use_slots(comm, task);
@@ -158,10 +158,10 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     }
     dma_task_set_running(task);
     offer = make_offer(comm, task, &why);
-    if (offer == DMA_OFFER_DATA && !call->prepares) {
+    if (offer == DMA_OFFER_DATA) {
         return begin_on_host(comm, task, why);
     }
-    flags ^= offer == DMA_OFFER_DATA ? DMA_SIGN_DEVICE : 0;
+    flags ^= offer == DMA_OFFER_NOTHING ? DMA_SIGN_DEVICE : 0;
     flags |= call->by_link ? DMA_SIGN_LINK : offer == DMA_OFFER_JOIN ? DMA_SIGN_JOINS : 0;
     dma_entry_publish(&comm->window, task->run.seq, task->run.sign | flags, 0);
     dma_trace_mark(comm->trace, DMA_TRACE_ENTERED, task->run.seq, 0, 0, 0);
@@ -176,7 +176,7 @@ static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, dma_census_
 {
     dma_window_t *w = &comm->window;
 
-    *c = (dma_census_t){.repeats = true, .shapes = true};
+    *c = (dma_census_t){.prepares = task->device->prepares, .repeats = true, .shapes = true, .in_place = true};
     for (int r = 0; r < comm->nranks; r++) {
         const dma_desc_t *d = dma_window_desc(w, r, task->run.seq);
         dma_status_t status;
@@ -186,13 +186,11 @@ static dma_status_t read_entries(dma_comm_t *comm, dma_task_t *task, dma_census_
         }
         dma_entry_take_ack(w, r, d);
         /* Starts find a call that differs: it is not prepared. If two ranks differ, every rank differs from one. */
-        if ((status = dma_entry_compare(task->run.sign, d->sign)) != DMA_OK && task->device->prepares) {
-            c->data = true;
-        } else if (status != DMA_OK) {
+        if ((status = dma_entry_compare(task->run.sign, d->sign)) != DMA_OK && !c->prepares) {
             task->run.failed_rank = r;
             return status;
         }
-        c->data = c->data || !(d->sign & DMA_SIGN_DEVICE);
+        c->data = c->data || status != DMA_OK || !(d->sign & DMA_SIGN_DEVICE);
         c->joined = c->joined || d->sign & DMA_SIGN_JOINS;
         c->device = c->device || dma_sign_has_device(d->sign);
     }
@@ -209,11 +207,18 @@ static void read_infos(const dma_comm_t *comm, const dma_task_t *task, dma_censu
         c->slots = c->slots || info->flags & DMA_DEVICE_INFO_SLOTS;
         c->repeats = c->repeats && info->flags & DMA_DEVICE_INFO_REPEAT;
         c->fresh = c->fresh || info->flags & DMA_DEVICE_INFO_NEW;
+        c->in_place = c->in_place && info->flags & DMA_DEVICE_INFO_IN_PLACE;
         c->piece = piece && (!c->piece || piece < c->piece) ? piece : c->piece;
     }
 }
 
 /* ---- all ranks do the same from here on ---- */
+
+/* Engines use the buffers, so the records of all ranks have to be read. */
+static bool is_for_engines(const dma_decision_t *decision)
+{
+    return decision->mode != DMA_MODE_HOST && decision->mode != DMA_MODE_SLOTS && decision->mode != DMA_MODE_NOTHING;
+}
 
 /* A step of this mode is one that the submitter must not make. */
 static bool is_for_caller(const dma_decision_t *decision)
@@ -226,10 +231,6 @@ static dma_status_t follow(dma_comm_t *comm, dma_task_t *task, const dma_decisio
 {
     const dma_census_t *census = &comm->device->census;
 
-    if (task->device->prepares && decision->mode != DMA_MODE_VOTE) {
-        dma_device_prepare(comm, task, decision);
-        return DMA_OK;
-    }
     switch (decision->mode) {
     case DMA_MODE_HOST:
         return dma_device_begin_host(comm, task, true, decision->why);
@@ -239,22 +240,16 @@ static dma_status_t follow(dma_comm_t *comm, dma_task_t *task, const dma_decisio
         return dma_device_begin_pieces(comm, task, census->piece);
     case DMA_MODE_ENGINE:
         return dma_device_begin_engine(comm, task, census->repeats);
+    case DMA_MODE_PREPARE:
+    case DMA_MODE_NOTHING:
+        dma_device_end_init(comm, task, decision);
+        return DMA_OK;
+    case DMA_MODE_VOTE:
     default:
         dma_device_vote(comm, DEVICE_BALLOT_ENGINE, opened);
         task->device->phase = DEVICE_AGREE;
         return DMA_OK;
     }
-}
-
-/* Of the call of *_init: its starts find blocks that differ, and find no engine that has no plan. */
-static dma_status_t try_to_prepare(dma_comm_t *comm, dma_task_t *task, dma_status_t status)
-{
-    if (status == DMA_ERR_TRUNCATE ||
-        (status == DMA_OK && dma_device_bind(comm, task, dma_device_largest_block(comm, task)) != DMA_OK)) {
-        status = DMA_UNSUPPORTED;
-    }
-    task->device->why = status == DMA_OK ? DMA_REASON_NONE : DMA_REASON_unprepared;
-    return status;
 }
 
 /* The engines need the records of all ranks. *opened: this rank can use them. */
@@ -263,8 +258,8 @@ static dma_status_t read_records(dma_comm_t *comm, dma_task_t *task, bool *opene
     dma_census_t *census = &comm->device->census;
     dma_status_t status = dma_device_read_records(comm, task);
 
-    if (task->device->prepares) {
-        status = try_to_prepare(comm, task, status);
+    if (census->prepares) {
+        status = dma_device_try_to_prepare(comm, task, status);
     }
     *opened = status == DMA_OK;
     census->shapes = dma_device_all_support_shapes(comm, task);
@@ -289,7 +284,7 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
         return status;
     }
     decision = dma_device_decide(census);
-    if (decision.mode != DMA_MODE_HOST) { /* else a rank may have entered again, with data in its descriptor */
+    if (is_for_engines(&decision)) { /* else a rank may have entered again, with data in its descriptor */
         read_infos(comm, task, census);
         decision = dma_device_decide(census);
     }
@@ -298,7 +293,7 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     }
     dma_trace_mark(comm->trace, DMA_TRACE_MET, task->run.seq, 0, 0, 0);
     dma_device_note_census(comm, task, census);
-    if (decision.mode == DMA_MODE_HOST || decision.mode == DMA_MODE_SLOTS) {
+    if (!is_for_engines(&decision)) {
         return follow(comm, task, &decision, false);
     }
     dma_device_wake_submitters(comm);

@@ -72,6 +72,11 @@ void dma_device_save_call(dma_comm_t *comm, const dma_task_t *task)
     comm->device->last.plan = task->run.plan;
 }
 
+static uint32_t in_place_flag(const dma_task_t *task)
+{
+    return task->in_place ? DMA_DEVICE_INFO_IN_PLACE : 0;
+}
+
 /* What peers need to know of each call. `halves`: of a call in pieces, scratch memory takes what is received. */
 static dma_device_info_t make_info(const dma_comm_t *comm, const dma_task_t *task, const dma_export_t *export,
                                    bool halves)
@@ -87,7 +92,7 @@ static dma_device_info_t make_info(const dma_comm_t *comm, const dma_task_t *tas
         .offset = (int64_t)(addr - export->base),
         .largest = recv->bytes,
         .piece = (uint32_t)(d->piece / DEVICE_PIECE_UNIT),
-        .flags = (is_new ? DMA_DEVICE_INFO_NEW : 0) | (recv->displs ? DMA_DEVICE_INFO_TABLE : 0) |
+        .flags = in_place_flag(task) | (is_new ? DMA_DEVICE_INFO_NEW : 0) | (recv->displs ? DMA_DEVICE_INFO_TABLE : 0) |
                  (is_new && export->mapped ? DMA_DEVICE_INFO_MAPPED : 0) |
                  (halves              ? DMA_DEVICE_INFO_HALVES
                   : d->recv_shape.row ? DMA_DEVICE_INFO_SHAPE
@@ -166,7 +171,7 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
     }
     publish_table(comm, task, info);
     dc->last = (dma_device_last_t){.key = key, .info = *info};
-    dc->last.info.flags = DMA_DEVICE_INFO_REPEAT; /* a repetition comes after all ranks have opened the export */
+    dc->last.info.flags = DMA_DEVICE_INFO_REPEAT | in_place_flag(task); /* all ranks have opened the export by then */
     return DMA_OK;
 }
 
@@ -430,15 +435,15 @@ static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *tas
     return req;
 }
 
-static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uint64_t bytes, bool in_place,
-                                   uint64_t key, dma_plan_memo_t *memo)
+static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uint64_t bytes, uint64_t key,
+                                   dma_plan_memo_t *memo)
 {
     dma_plan_req_t req = plan_request(comm, task);
     const char *reason;
     dma_status_t status;
 
     req.bytes = bytes;
-    req.in_place = in_place;
+    req.in_place = comm->device->census.in_place; /* of all ranks, which must choose the same variant */
     status = dma_plan_memo_fill(memo, key, &comm->profile, &req, comm->gpu_forced, &comm->counts, &reason);
     if (reason) {
         dma_comm_count_reason(comm, DMA_REASON_variant_unfit);
@@ -453,13 +458,12 @@ static dma_status_t choose_variant(dma_comm_t *comm, const dma_task_t *task, uin
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t bytes, const dma_plan_t **plan)
 {
     struct dma_device_comm *dc = comm->device;
-    uint64_t key = dma_sign(task->coll, task->in_place, bytes);
+    uint64_t key = dma_sign(task->coll, false, bytes) | (dc->census.in_place ? DMA_SIGN_IN_PLACE : 0);
     dma_plan_memo_t *memo = dma_plan_memo(&dc->plans, key);
     dma_status_t status = DMA_OK;
 
     if (memo->key != key) {
-        /* The ranks of an all-gather can differ in whether they are in place, and must choose the same variant. */
-        status = choose_variant(comm, task, bytes, task->in_place && !dma_coll_gathers(task->coll), key, memo);
+        status = choose_variant(comm, task, bytes, key, memo);
     }
     if (status == DMA_OK && !memo->plans[task->in_place]) {
         dma_plan_req_t req = plan_request(comm, task);

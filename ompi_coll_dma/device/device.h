@@ -189,6 +189,8 @@ typedef struct dma_device_info {
 #define DMA_DEVICE_INFO_MAPPED 0x20 /* with NEW: the export is virtually mapped memory */
 /* Engines cannot serve the rank in this call, and it can do the call by slots. There is no export. */
 #define DMA_DEVICE_INFO_SLOTS 0x40
+/* The rank is in place. In all-gathers others may not be. */
+#define DMA_DEVICE_INFO_IN_PLACE 0x80
 
 #define DEVICE_PIECE_UNIT 256 /* bytes; pieces are multiples of it */
 /* Bytes of the largest block of a call by slots at least. A copy and the host plan do smaller ones sooner. */
@@ -561,8 +563,10 @@ void dma_device_parts_end(dma_comm_t *comm, bool keep);
 dma_status_t dma_device_persistent_init(dma_comm_t *comm, const dma_call_t *call, void *arrays);
 /* Of its call: publishes the buffers, or says why engines cannot serve its starts. */
 dma_reason_t dma_device_prepare_offer(dma_comm_t *comm, dma_task_t *task);
-/* Of its call: all ranks have decided. If engines are to run it, keeps what its starts need. */
-void dma_device_prepare(dma_comm_t *comm, dma_task_t *task, const dma_decision_t *decision);
+/* Of its call: the records have been read, with this result. DMA_UNSUPPORTED: the starts are not prepared. */
+dma_status_t dma_device_try_to_prepare(dma_comm_t *comm, dma_task_t *task, dma_status_t status);
+/* Of its call: all ranks have decided. Keeps what its starts need, or says why there is nothing to keep. */
+void dma_device_end_init(dma_comm_t *comm, dma_task_t *task, const dma_decision_t *decision);
 /* Makes the task of a start. DMA_UNSUPPORTED: the starts are not prepared, and the call has to be resolved. */
 dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
 dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);

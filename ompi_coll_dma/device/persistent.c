@@ -69,15 +69,22 @@ static dma_status_t advance_nothing(dma_comm_t *comm, dma_task_t *task)
 
 static const dma_device_runner_t by_nobody = {.advance = advance_nothing, .end = dma_device_end_streaming};
 
-void dma_device_prepare(dma_comm_t *comm, dma_task_t *task, const dma_decision_t *decision)
+dma_status_t dma_device_try_to_prepare(dma_comm_t *comm, dma_task_t *task, dma_status_t status)
 {
-    dma_reason_t why = task->device->why;
+    if (status == DMA_ERR_TRUNCATE ||
+        (status == DMA_OK && dma_device_bind(comm, task, dma_device_largest_block(comm, task)) != DMA_OK)) {
+        return DMA_UNSUPPORTED; /* its starts find blocks that differ, and find no engine that has no plan */
+    }
+    return status;
+}
 
+void dma_device_end_init(dma_comm_t *comm, dma_task_t *task, const dma_decision_t *decision)
+{
     dma_device_set_runner(task, &by_nobody);
-    if (decision->mode == DMA_MODE_ENGINE) {
+    if (decision->mode == DMA_MODE_PREPARE) {
         save_prepared_call(comm, task);
     } else {
-        dma_comm_note_reason(comm, why ? why : DMA_REASON_unprepared);
+        dma_comm_note_reason(comm, decision->why);
     }
 }
 

@@ -45,13 +45,15 @@ ok 'b2b on one queue: as documented, and 7 packets with one completion' armed b2
     allgather in blocking '56(7)' '8(1)' 0 0 '8(1)' alltoall out blocking '64(8)' '16(2)' 0 0 '16(2)'
 ok 'swap: as documented, and 4 at most' armed swap 0 1 alltoall in blocking '28(4)' '28(4)' 0 0 '28(4)'
 ok 'halves: as documented, and 7' armed halves 0 1 alltoall in blocking '56(7)' '56(7)' 0 0 '56(7)'
-# As the built-in profile says: with 7 queues for peers programs are armed, with 4 they are not.
+# As the built-in profile says: with 7 queues for peers programs are armed, with 4 they are not. All-gathers in place, too: with the
+# queue of an own block bcst would gain.
 as_predicted() (
     unset OMPI_MCA_coll_dma_gpu_profile
     mapfile -t words < <(documented pcpy | head -n 1 | tr ' ' '\n')
-    counted pcpy 0 "${words[@]}" && counted swap 0 alltoall in unarmed '28(4)' '28(4)' 0 0 '28(4)'
+    counted pcpy 0 "${words[@]}" && counted swap 0 alltoall in unarmed '28(4)' '28(4)' 0 0 '28(4)' &&
+        counted bcst 0 allgather in unarmed '32(4)' '32(4)' 0 0 '32(4)'
 )
-ok 'armed where the model sees a gain: pcpy, and not swap in place' as_predicted
+ok 'armed where the model sees a gain: pcpy, and not swap and bcst in place' as_predicted
 # Random collectives after which the counters equal what the node has seen, exactly.
 # equal SEED PERSONA RANKS VARIANT
 equal() {

@@ -14,36 +14,39 @@ static bool fits(int want, int is)
 /* ---- how a rank enters ---- */
 
 typedef struct offer_row {
-    int joins, served, rows, state, ready, slots;
+    int prepares, joins, served, rows, state, ready, slots;
     dma_offer_t offer;
 } offer_row_t;
 
 /* clang-format off */
 static const offer_row_t offers[] = {
-    /* joins served rows state ready slots */
-    {1, ANY, ANY, 1,   ANY, ANY, DMA_OFFER_JOIN},
-    {1, ANY, ANY, 0,   ANY, ANY, DMA_OFFER_DATA},
-    {0, 1,   ANY, 1,   1,   ANY, DMA_OFFER_ENGINE},
-    {0, 1,   ANY, 1,   0,   1,   DMA_OFFER_SLOTS},
-    {0, 1,   ANY, 1,   0,   0,   DMA_OFFER_DATA},
-    {0, 1,   ANY, 0,   ANY, ANY, DMA_OFFER_DATA},
-    {0, 0,   1,   1,   ANY, 1,   DMA_OFFER_SLOTS},
-    {0, 0,   1,   1,   ANY, 0,   DMA_OFFER_DATA},
-    {0, 0,   1,   0,   ANY, ANY, DMA_OFFER_DATA},
-    {0, 0,   0,   ANY, ANY, ANY, DMA_OFFER_DATA},
+    /* prepares joins served rows state ready slots */
+    {0, 1, ANY, ANY, 1,   ANY, ANY, DMA_OFFER_JOIN},
+    {0, 1, ANY, ANY, 0,   ANY, ANY, DMA_OFFER_DATA},
+    {0, 0, 1,   ANY, 1,   1,   ANY, DMA_OFFER_ENGINE},
+    {0, 0, 1,   ANY, 1,   0,   1,   DMA_OFFER_SLOTS},
+    {0, 0, 1,   ANY, 1,   0,   0,   DMA_OFFER_DATA},
+    {0, 0, 1,   ANY, 0,   ANY, ANY, DMA_OFFER_DATA},
+    {0, 0, 0,   1,   1,   ANY, 1,   DMA_OFFER_SLOTS},
+    {0, 0, 0,   1,   1,   ANY, 0,   DMA_OFFER_DATA},
+    {0, 0, 0,   1,   0,   ANY, ANY, DMA_OFFER_DATA},
+    {0, 0, 0,   0,   ANY, ANY, ANY, DMA_OFFER_DATA},
+    {1, ANY, ANY, ANY, ANY, 1,   ANY, DMA_OFFER_PREPARE},
+    {1, ANY, ANY, ANY, ANY, 0,   ANY, DMA_OFFER_NOTHING},
 };
 /* clang-format on */
 
 START_TEST(offer)
 {
-    for (int i = 0; i < 1 << 6; i++) {
-        dma_facts_t f = {i & 1, i & 2, i & 4, i & 8, i & 16, i & 32};
+    for (int i = 0; i < 1 << 7; i++) {
+        dma_facts_t f = {i & 64, i & 1, i & 2, i & 4, i & 8, i & 16, i & 32};
         const offer_row_t *row = NULL;
         int found = 0;
 
         for (const offer_row_t *o = offers; o < offers + sizeof(offers) / sizeof(offers[0]); o++) {
-            if (fits(o->joins, f.joins) && fits(o->served, f.served) && fits(o->rows, f.rows) &&
-                fits(o->state, f.state) && fits(o->ready, f.ready) && fits(o->slots, f.slots)) {
+            if (fits(o->prepares, f.prepares) && fits(o->joins, f.joins) && fits(o->served, f.served) &&
+                fits(o->rows, f.rows) && fits(o->state, f.state) && fits(o->ready, f.ready) &&
+                fits(o->slots, f.slots)) {
                 row = o;
                 found++;
             }
@@ -99,6 +102,20 @@ static bool row_fits(const mode_row_t *row, const dma_census_t *c)
            fits(row->fresh, c->fresh) && fits(row->shapes, c->shapes) && fits(row->piece, c->piece != 0);
 }
 
+/* The call of *_init: its starts are prepared if engines would carry the call out between the users' buffers. */
+static void check_init(dma_census_t c, dma_mode_t mode)
+{
+    dma_mode_t wanted = mode == DMA_MODE_VOTE     ? DMA_MODE_VOTE
+                        : mode == DMA_MODE_ENGINE ? DMA_MODE_PREPARE
+                                                  : DMA_MODE_NOTHING;
+    dma_decision_t decision;
+
+    c.prepares = true;
+    decision = dma_device_decide(&c);
+    ck_assert_int_eq(decision.mode, wanted);
+    ck_assert_int_eq(decision.why, wanted == DMA_MODE_NOTHING ? DMA_REASON_unprepared : DMA_REASON_NONE);
+}
+
 START_TEST(decide)
 {
     for (int i = 0; i < 3 << 8; i++) {
@@ -124,6 +141,7 @@ START_TEST(decide)
         ck_assert_msg(found == 1, "%d rows for census %#x", found, (unsigned)i);
         ck_assert_msg(decision.mode == row->mode && decision.why == row->why, "census %#x: mode %d, not %d",
                       (unsigned)i, (int)decision.mode, (int)row->mode);
+        check_init(c, row->mode);
     }
 }
 END_TEST
