@@ -214,7 +214,7 @@ bool dma_channel_has_failed_in_stream(dma_channel_t *channel);
 dma_status_t dma_channel_look_in_stream(dma_channel_t *channel, const dma_app_stream_t *stream);
 dma_status_t dma_channel_end_in_stream(dma_channel_t *channel, bool broken);
 /* Whoever waits for streams calls this again and again: those of channels that have failed do not wait for other ranks. */
-void dma_proc_push_streams_on(dma_proc_t *proc);
+void dma_starts_push_on(void);
 /* The stream is not used any more. */
 void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream);
 /* The call, with the channel's own arrays. */

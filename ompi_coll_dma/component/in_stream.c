@@ -92,11 +92,6 @@ static dma_in_stream_result_t end(ompi_request_t *request, bool broken)
     return result_of(status);
 }
 
-static void push_on(void)
-{
-    dma_proc_push_streams_on(mca_coll_dma_component.proc);
-}
-
 static void forget(dma_app_stream_t *stream)
 {
     dma_proc_forget_stream(mca_coll_dma_component.proc, stream);
@@ -109,6 +104,6 @@ OMPI_DECLSPEC const dma_in_stream_t mca_coll_dma_in_stream = {
     .has_failed = has_failed,
     .look = look,
     .end = end,
-    .push_on = push_on,
+    .push_on = dma_starts_push_on,
     .forget = forget,
 };

@@ -19,19 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/comm.h"
+#include "core/channel.h"
 #include "core/resolve.h"
-
-struct dma_channel {
-    dma_comm_t *comm;
-    dma_call_t call;
-    dma_task_t task;
-    dma_done_t done;
-    void *arg;
-    void *arrays;
-    void *numbers; /* copies of datatypes, counts and displacements */
-    bool resolved; /* the task is resolved, and every start uses it as it is */
-};
 
 /* Of the host services, for messages of channels. Making one takes long (all ranks agree on its number), tags cost nothing. It
  * lives as long as the channels' parent. */
@@ -258,105 +247,6 @@ void dma_channel_prepare_next(dma_channel_t *ch)
 
     if (!ch->resolved && memory) {
         memory->prepare_next(ch->comm);
-    }
-}
-
-/* ---- starts in a stream ---- */
-
-/* *operations: that the stream has got. */
-static dma_status_t start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream, unsigned *operations)
-{
-    dma_comm_t *comm = ch->comm;
-    const dma_memory_t *memory = comm->proc->memory;
-    dma_status_t status = DMA_UNSUPPORTED;
-
-    if (comm->state == DMA_COMM_POISONED) {
-        return comm->error;
-    }
-    if (comm->parent->state == DMA_COMM_POISONED) {
-        return comm->parent->error;
-    }
-    if (comm->state == DMA_COMM_READY && memory && !ch->resolved) {
-        if (comm->nranks == 1) {
-            return memory->in_stream_alone(comm, &ch->call, ch->arrays, stream);
-        }
-        status = memory->in_stream_start(comm, &ch->task, ch->arrays, stream, operations);
-    }
-    if (status == DMA_OK) {
-        ch->task.done = ch->done;
-        ch->task.arg = ch->arg;
-        dma_comm_set_active(comm, true);
-    } else if (status != DMA_UNSUPPORTED) {
-        dma_comm_fail(comm, status, "a start of %s in a stream failed: %s", comm->text, dma_status_name(status));
-    }
-    return status;
-}
-
-dma_status_t dma_channel_start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream, dma_in_stream_started_t *started)
-{
-    dma_status_t status;
-
-    dma_comm_lock(ch->comm);
-    started->operations = 1;
-    status = start_in_stream(ch, stream, &started->operations);
-    started->number = ch->task.run.epoch;
-    dma_comm_unlock(ch->comm);
-    return status;
-}
-
-bool dma_channel_has_begun_in_stream(const dma_channel_t *ch, uint32_t number)
-{
-    return ch->comm->nranks == 1 || ch->comm->proc->memory->in_stream_has_begun(ch->comm, number);
-}
-
-bool dma_channel_has_failed_in_stream(dma_channel_t *ch)
-{
-    bool failed;
-
-    dma_comm_lock(ch->comm);
-    failed = ch->comm->state == DMA_COMM_POISONED;
-    dma_comm_unlock(ch->comm);
-    return failed;
-}
-
-dma_status_t dma_channel_look_in_stream(dma_channel_t *ch, const dma_app_stream_t *stream)
-{
-    dma_status_t status;
-
-    dma_comm_lock(ch->comm);
-    status = ch->comm->proc->memory->in_stream_look(ch->comm, stream);
-    dma_comm_unlock(ch->comm);
-    return status;
-}
-
-dma_status_t dma_channel_end_in_stream(dma_channel_t *ch, bool broken)
-{
-    dma_comm_t *comm = ch->comm;
-    dma_status_t status;
-
-    dma_comm_lock(comm);
-    if (broken) {
-        dma_comm_fail(comm, DMA_ERR_ENGINE, "a stream that starts calls on %s has failed", comm->text);
-    } else if (comm->head) {
-        comm->proc->memory->in_stream_end(comm);
-        dma_comm_advance(comm);
-    }
-    status = comm->state == DMA_COMM_POISONED ? comm->error : DMA_OK;
-    dma_comm_unlock(comm);
-    return status;
-}
-
-void dma_proc_push_streams_on(dma_proc_t *proc)
-{
-    if (proc && proc->memory) {
-        proc->memory->in_stream_push_on();
-    }
-}
-
-void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream)
-{
-    if (proc && proc->memory) {
-        proc->memory->in_stream_forget(dma_proc_runtime(proc), stream);
     }
 }
 

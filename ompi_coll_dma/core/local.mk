@@ -2,6 +2,7 @@
 core_sources += \
 	ompi_coll_dma/core/absent.c \
 	ompi_coll_dma/core/channel.c \
+	ompi_coll_dma/core/channel.h \
 	ompi_coll_dma/core/comm.c \
 	ompi_coll_dma/core/comm.h \
 	ompi_coll_dma/core/counters.c \

@@ -29,7 +29,6 @@
 #include "dma/comm.h"
 #include "node/pause.h"
 
-struct dma_app_stream;
 struct dma_gpu_runtime;
 typedef struct dma_memory dma_memory_t;
 
@@ -133,23 +132,6 @@ struct dma_memory {
     dma_status_t (*init)(dma_comm_t *comm, const dma_call_t *call, void *arrays);
     dma_status_t (*start)(dma_comm_t *comm, dma_task_t *task, void *arrays);
     void (*prepare_next)(dma_comm_t *comm);
-
-    /* Starts of a persistent call in a stream of the application (dma/in_stream.h); with the lock. `start` gives the stream one
-     * more; the first also posts the task, which ends when it is advanced after `end`. DMA_UNSUPPORTED: it has done nothing.
-     * Other errors: the communicator is to fail. `has_begun`, without the lock: the stream has reached the start of this epoch.
-     * `look`: DMA_OK if the stream has done everything of the communicator; DMA_AGAIN; or the device has failed. It does not use the
-     * stream, which may have been destroyed. `push_on`, without a lock: streams with starts of communicators that have failed wait for
-     * nothing. `alone`: on a communicator of one rank, without a task and without `end`. `forget`, without a lock: the stream is not
-     * used any more. */
-    dma_status_t (*in_stream_start)(dma_comm_t *comm, dma_task_t *task, void *arrays, struct dma_app_stream *stream,
-                                    unsigned *operations);
-    dma_status_t (*in_stream_alone)(dma_comm_t *comm, const dma_call_t *call, void *arrays,
-                                    struct dma_app_stream *stream);
-    void (*in_stream_end)(dma_comm_t *comm);
-    bool (*in_stream_has_begun)(const dma_comm_t *comm, uint32_t epoch);
-    dma_status_t (*in_stream_look)(const dma_comm_t *comm, const struct dma_app_stream *stream);
-    void (*in_stream_push_on)(void);
-    void (*in_stream_forget)(const struct dma_gpu_runtime *rt, struct dma_app_stream *stream);
 };
 
 extern const dma_route_t dma_route_host;     /* host.c */

@@ -59,8 +59,9 @@ dma_reason_t dma_device_adopt_stream(const dma_gpu_runtime_t *rt, int device, dm
     return DMA_REASON_NONE;
 }
 
-void dma_device_in_stream_forget(const dma_gpu_runtime_t *rt, dma_app_stream_t *stream)
+void dma_proc_forget_stream(dma_proc_t *proc, dma_app_stream_t *stream)
 {
+    const dma_gpu_runtime_t *rt = proc ? dma_proc_runtime(proc) : NULL;
     dma_gpu_app_stream_t *app = stream->handle;
     dma_gpu_scope_t scope;
 

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 
 #include "device/device.h"
-#include "device/in_stream.h"
+#include "device/starts.h"
 
 static size_t tables_bytes(int nranks)
 {
     size_t n = (size_t)nranks;
 
     return n * (sizeof(dma_device_peer_t) + sizeof(dma_gpu_traits_t) + 2 * sizeof(dma_target_t) + sizeof(dma_shape_t) +
-                6 * sizeof(uint64_t) + sizeof(char *) + sizeof(dma_slots_view_t) + sizeof(bool)) +
+                7 * sizeof(uint64_t) + sizeof(char *) + sizeof(dma_slots_view_t) + sizeof(bool)) +
            n * n * sizeof(int64_t);
 }
 
@@ -31,7 +31,8 @@ struct dma_device_comm *dma_device_comm_of_host(dma_comm_t *comm)
     dc->peers = (dma_device_peer_t *)(dc->shapes + n);
     dc->targets = (dma_target_t *)(dc->peers + n);
     dc->pieces.targets = dc->targets + n;
-    dc->pieces.counts = (uint64_t *)(dc->pieces.targets + n);
+    dc->arenas = (uint64_t *)(dc->pieces.targets + n);
+    dc->pieces.counts = dc->arenas + n;
     dc->pieces.displs = (int64_t *)(dc->pieces.counts + 2 * n);
     dc->pieces.copy_counts = (uint64_t *)(dc->pieces.displs + 2 * n);
     dc->pieces.copy_displs = (int64_t *)(dc->pieces.copy_counts + n);
@@ -76,7 +77,8 @@ void dma_device_comm_destroy(dma_comm_t *comm)
 
     dma_submitter_give_back(comm);
     dma_device_stop(comm);
-    dma_device_in_stream_destroy(comm); /* it reads the plan of failed starts */
+    dma_starts_destroy(comm); /* failed starts are read with their plan */
+    free(dc->in_stream);
     dma_device_parts_end(comm, comm->window.permanent || comm->state == DMA_COMM_POISONED);
     dma_lease_leave(comm, comm->window.permanent);
     /* permanent: a queue that still waits (dma_device_stop) may copy to what is open */

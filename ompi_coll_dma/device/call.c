@@ -2,6 +2,7 @@
 #include "device/decide.h"
 #include "device/device.h"
 #include "device/join.h"
+#include "device/starts.h"
 #include "node/entry.h"
 
 #define SPIN_SECONDS 20e-6 /* peers that call at the same time enter within a few microseconds */
@@ -154,7 +155,7 @@ static dma_status_t begin_call(dma_comm_t *comm, dma_task_t *task)
     }
     comm->streaming = task;
     if (call->persistent) {
-        return dma_device_begin_persistent(comm, task);
+        return dma_starts_begin(comm, task);
     }
     dma_task_set_running(task);
     offer = make_offer(comm, task, &why);
@@ -278,7 +279,7 @@ static dma_status_t advance_enter(dma_comm_t *comm, dma_task_t *task)
     dma_status_t status;
 
     if (task->device->persistent) {
-        return dma_device_advance_start(comm, task);
+        return dma_starts_advance(comm, task);
     }
     if ((status = read_entries(comm, task, census)) != DMA_OK) {
         return status;
@@ -339,7 +340,7 @@ static dma_status_t end_call(dma_comm_t *comm, dma_task_t *task)
     struct dma_device_call *call = task->device;
     dma_status_t poison;
 
-    /* A line may be forged (in_stream.c). */
+    /* A line may be forged (starts.h). */
     if (call->persistent && (poison = dma_window_poisoned(&comm->window)) != DMA_OK) {
         return poison;
     }
@@ -348,7 +349,7 @@ static dma_status_t end_call(dma_comm_t *comm, dma_task_t *task)
         dma_device_put_scratch(comm->proc, call, false);
     }
     if (call->persistent) {
-        dma_device_end_persistent(comm);
+        dma_starts_end(comm);
     }
     return DMA_OK;
 }
@@ -403,15 +404,14 @@ dma_wait_t dma_device_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_call *call = task->device;
     dma_wait_t wait = {0};
-    int rank;
 
     if (call->runner == &dma_device_by_stream) {
         return call->runner->waits_for(comm, task);
     }
     if (!call->persistent) {
         wait = dma_host_waits_for_entry(comm, task);
-    } else if ((rank = dma_device_unstarted_rank(comm, task)) >= 0) {
-        dma_wait_add(&wait, DMA_WAIT_ENTRY, rank);
+    } else {
+        wait = dma_starts_wait(comm, task->run.epoch, false);
     }
     if (wait.kind != DMA_WAIT_NONE || dma_task_state(task) != DMA_TASK_RUNNING) {
         return wait;

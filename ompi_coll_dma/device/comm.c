@@ -5,6 +5,7 @@
 
 #include "device/device.h"
 #include "device/in_stream.h"
+#include "device/starts.h"
 #include "gpu/brief.h"
 
 /* ---- what this rank publishes ---- */
@@ -479,36 +480,14 @@ dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t b
     return status;
 }
 
-/* ---- arenas of peers ---- */
-
-bool dma_device_register_arena(dma_comm_t *comm, unsigned *n, uint64_t *at)
-{
-    const dma_mapping_t *m = comm->window.peers[*n].mapping;
-
-    if (dma_ipc_register(comm->proc->ipc, comm->device->device->ordinal, m->base, m->bytes, at) != DMA_OK) {
-        return false;
-    }
-    ++*n;
-    return true;
-}
-
-void dma_device_unregister_arenas(dma_comm_t *comm, unsigned *n)
-{
-    while (*n > 0) {
-        --*n;
-        dma_slots_unregister(comm, (int)*n, comm->window.peers[*n].mapping->base);
-    }
-}
-
 /* ---- stop and destroy ---- */
 
 void dma_device_stop(dma_comm_t *comm)
 {
     struct dma_device_comm *dc = comm->device;
-    bool streams = dma_device_in_stream_release(comm);
+    bool streams = dma_device_in_stream_leave(comm);
 
-    dma_device_claim_all(comm);
-    dma_device_disarm(comm);
+    dma_starts_stop(comm, streams);
     dma_device_end_slots(comm);
     for (int r = 0; r < comm->nranks; r++) {
         dma_slots_unview(comm, r, &dc->by_slots.views[r]);
@@ -523,7 +502,7 @@ void dma_device_stop(dma_comm_t *comm)
     }
     dc->binding = streams ? dc->binding : NULL;
     if (!comm->window.permanent) {
-        dma_device_unregister_arenas(comm, &dc->parts_arenas);
+        dma_starts_unmap(comm);
         dma_device_in_stream_give_back(comm);
     }
     if (dc->arena_registered) {

@@ -23,6 +23,7 @@
  *
  *     submitter.c     the thread that starts the copies when a late rank has come, while the application computes
  *     persistent.c    a persistent call: all of it once in *_init, except the run
+ *     starts.c        the protocol of its starts, for all ways to start
  *     parts.c         what a persistent call with partitions needs in addition
  *     in_stream.c     starts of a persistent call in a stream of the application
  *
@@ -57,12 +58,7 @@
  * uses such blocks where they are, and the record says which shape. If the engine of any rank cannot, all ranks see
  * this in the traits, and the host plan runs. A rank whose own engine cannot do it packs inside the device.
  *
- * Persistent calls. All of this is done once, in *_init. The starts need no descriptors: the ready word of a rank
- * (engine/gpu.h) says that it has started. If the engines of all ranks accept programs before the start, those of the first
- * start are armed in *_init, and those of the next when a start has done its work: in MPI_Start, behind the store of the ready
- * word, while the engines copy. So nothing is written in MPI_Wait. Only behind a start that was not armed, because its
- * programs had been revoked, the next is armed when it completes. A rank whose programs are not armed submits them when it has
- * seen all ready words.
+ * Persistent calls. All of this is done once, in *_init. The starts need no descriptors: see starts.h.
  *
  * What a rank publishes belongs to its descriptor and is overwritten together with it. So a rank can complete a call
  * and enter the next one while a slower peer still reads the record.
@@ -313,7 +309,7 @@ struct dma_device_comm {
     dma_device_pieces_t pieces; /* of the present call, if it goes in pieces */
     dma_device_by_slots_t by_slots;
 
-    /* persistent.c: a channel */
+    /* persistent.c, starts.c: a channel */
     bool prepared; /* starts need no descriptors; the next five are set */
     bool start_in_place;
     dma_coll_t start_coll;
@@ -321,13 +317,15 @@ struct dma_device_comm {
     struct dma_device_call start_call; /* of every start */
     dma_run_t start_run;               /* of every start, except for the epoch */
     bool may_arm;                      /* what this rank has published: its engine accepts programs before a start */
-    bool all_may_arm;       /* so do the engines of all ranks, and it takes less time or there is no other way */
-    dma_reason_t unarmed;   /* why this rank arms nothing; NONE: it does */
-    bool run_is_armed;      /* the last start's programs were */
-    uint64_t started_at;    /* for the trace */
-    dma_run_parts_t *parts; /* the call has partitions, which engines wait for; NULL: it has none */
-    void *parts_block;      /* then: this rank's words, in its arena, */
-    unsigned parts_arenas;  /* and how many arenas the device can access for the words; the first ranks' */
+    bool all_may_arm;        /* so do the engines of all ranks, and it takes less time or there is no other way */
+    dma_reason_t unarmed;    /* why this rank arms nothing; NONE: it does */
+    bool run_is_armed;       /* the last start's programs were */
+    uint64_t started_at;     /* for the trace */
+    dma_run_parts_t *parts;  /* the call has partitions, which engines wait for; NULL: it has none */
+    void *parts_block;       /* then: this rank's words, in its arena, */
+    int arenas_mapped;       /* how many arenas the device can access for words of starts; the first ranks', */
+    uint64_t *arenas;        /* and where, by rank */
+    dma_comm_t *next_failed; /* starts.c */
     struct dma_device_in_stream *in_stream; /* in_stream.c; NULL: no start has been made so */
     uint64_t armed_bytes;
     bool next_is_armed; /* the programs of the next start are */
@@ -466,9 +464,6 @@ void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all
 uint64_t dma_device_largest_block(const dma_comm_t *comm, const dma_task_t *task);
 /* The plan for blocks of at most `bytes` bytes. */
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t bytes, const dma_plan_t **plan);
-/* Lets the device access the arena of rank *n, and counts it. Ends that for the first *n ranks. */
-bool dma_device_register_arena(dma_comm_t *comm, unsigned *n, uint64_t *at);
-void dma_device_unregister_arenas(dma_comm_t *comm, unsigned *n);
 /* Stops the engine. After this nothing that this rank has started moves data. */
 void dma_device_stop(dma_comm_t *comm);
 /* Closes all memory of a rank that this one has open. */
@@ -569,21 +564,5 @@ dma_status_t dma_device_try_to_prepare(dma_comm_t *comm, dma_task_t *task, dma_s
 void dma_device_end_init(dma_comm_t *comm, dma_task_t *task, const dma_decision_t *decision);
 /* Makes the task of a start. DMA_UNSUPPORTED: the starts are not prepared, and the call has to be resolved. */
 dma_status_t dma_device_persistent_start(dma_comm_t *comm, dma_task_t *task, void *arrays);
-dma_status_t dma_device_begin_persistent(dma_comm_t *comm, dma_task_t *task);
-/* A start that was not armed runs when all ranks have started. */
-dma_status_t dma_device_advance_start(dma_comm_t *comm, dma_task_t *task);
-/* The first rank that has not started, or -1. */
-int dma_device_unstarted_rank(const dma_comm_t *comm, const dma_task_t *task);
-/* Gives the programs of the next start to the engine, if that is allowed. */
-void dma_device_arm(dma_comm_t *comm);
-/* The same behind a start that has done all it had to do, unless they would disturb the run in progress. Takes the lock. */
-void dma_device_prepare_next(dma_comm_t *comm);
-/* A start has completed. */
-void dma_device_end_persistent(dma_comm_t *comm);
-/* This rank gives its buffers back: no rank's programs of the last start that wait still will be let go. */
-void dma_device_claim_all(dma_comm_t *comm);
-/* Takes armed programs back: always, and if they have waited for longer than coll_dma_armed_seconds for a start. */
-void dma_device_disarm(dma_comm_t *comm);
-void dma_device_disarm_expired(dma_comm_t *comm);
 
 #endif

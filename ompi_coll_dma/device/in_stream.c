@@ -1,13 +1,8 @@
 /*
- * Starts of persistent calls in a stream of the application (dma/in_stream.h).
+ * Starts in a stream of the application (dma/in_stream.h): a starter of starts.h.
  *
- * *_init has prepared the call. Its starts need no descriptors: a rank says by its ready word that it has started, and its engine
- * says by its lines that copies have landed (persistent.c). Streams can store and wait for these words as well as the host can:
- *
- *     the ready word of this rank, the waits for those of the peers, the copies, the lines, and the waits for those of the peers
- *
- * The engine puts all of that into the stream (dma_gpu_engine_t.enqueue). So peers cannot tell how a rank has
- * started, and need not agree. Epochs and sequence numbers count starts of either kind.
+ * The engine puts all of a start into the stream (dma_gpu_engine_t.enqueue): the ready word of this rank, the waits for those of the
+ * peers, the copies, the lines, and the waits for those of the peers.
  *
  * From the first start to `end` the communicator has one task, carried out by dma_device_by_stream, however many starts the stream has.
  * With it, progress looks for ranks that have failed, and users see what the call waits for. Its epoch and its sequence number
@@ -19,58 +14,27 @@
  *
  * On a communicator of one rank a start is a copy in the stream, with an event, without a task.
  *
- * Invariants:
- *   - A start ends with the waits for the lines of its peers. So at most one run of the communicator is in progress at any time,
- *     and no word gets further than one epoch ahead of what a stream waits for.
- *   - The words stay where they are until the task has ended.
- *
- * Failure. A stream that waits for a rank that has failed must go on. So whoever fails stores the last epoch to all words that its
- * stream waits for, after it has poisoned the window. It does so again until the communicator is destroyed, because streams of
- * other ranks still store to these words. The stream then does the copies of all starts that it has left, also into buffers of ranks
- * that have not failed. A host that has seen such a forged word looks at the poison before it copies, and before it reports that a
- * call has ended. The owner's stream has done everything before `end`. What the stream uses stays allocated
- * and registered: to free it could wait for another stream, which goes on only when its own communicator has failed, too.
+ * After a failure what the stream uses stays allocated and registered: to free it could wait for another stream, which goes on only
+ * when its own communicator has failed, too.
  */
-#include <pthread.h>
 #include <stdlib.h>
 
+#include "core/channel.h"
 #include "device/in_stream.h"
+#include "device/starts.h"
 
 #define LEAST_TEMP (UINT64_C(1) << 20)
 #define MOST_TEMP  (UINT64_C(32) << 20)
 
-/* What the streams of a channel need of its window, in the address space of the device. */
 struct dma_device_in_stream {
     dma_reason_t refused; /* the communicator cannot do it; it will not be tried again */
     bool active;          /* there are starts that have not ended */
     bool over;            /* the stream has done everything: the task may end */
-    dma_comm_t *next_failed;
-    unsigned arenas;    /* that are registered; the first ranks' */
-    uint32_t submitted; /* the epoch of the last start that the stream has as a whole */
-    uint32_t seen;      /* how far the stream had got when the task was advanced last */
-    dma_gpu_in_stream_t device;
-    uint64_t room[]; /* the words of `device` */
+    uint32_t submitted;   /* the epoch of the last start that the stream has as a whole */
+    uint32_t seen;        /* how far the stream had got when the task was advanced last */
+    dma_gpu_in_stream_t words;
+    uint64_t room[]; /* the addresses of `words` */
 };
-
-static _Atomic uint32_t *ready_of(const dma_comm_t *comm, int rank)
-{
-    return &dma_window_ready(&comm->window, rank)->word;
-}
-
-/* The waits of the plan for lines of other ranks: the i-th, or NULL. */
-static const dma_op_t *next_line(const dma_comm_t *comm, uint32_t *i)
-{
-    const dma_prog_t *host = &comm->device->start_run.plan->progs[0];
-
-    while (*i < host->nops) {
-        const dma_op_t *op = &host->ops[(*i)++];
-
-        if (op->code == DMA_OP_WAIT && op->flag.kind == DMA_FLAG_QUEUE && op->flag.rank != comm->rank) {
-            return op;
-        }
-    }
-    return NULL;
-}
 
 /* ---- what a communicator can ---- */
 
@@ -121,43 +85,6 @@ static dma_reason_t find_obstacle(const dma_comm_t *comm)
     return would_keep_turn(comm) ? DMA_REASON_in_stream_turns : DMA_REASON_NONE;
 }
 
-/* The device's address of a word in the window of rank r, whose arena is registered at `at`. */
-static uint64_t address_of(const dma_comm_t *comm, int r, const void *word, uint64_t at)
-{
-    return at + (uint64_t)((const char *)word - (const char *)comm->window.peers[r].mapping->base);
-}
-
-/* Registers the arenas of all ranks with the device, and notes where the words are. */
-static bool find_words(dma_comm_t *comm, struct dma_device_in_stream *s)
-{
-    uint64_t *peers = s->room, *lines = s->room + comm->nranks, at;
-    size_t npeers = 0, nlines = 0;
-    const dma_op_t *op;
-
-    for (int r = 0; r < comm->nranks; r++) {
-        if (!dma_device_register_arena(comm, &s->arenas, &at)) {
-            return false;
-        }
-        if (r == comm->rank) {
-            s->device.own = address_of(comm, r, ready_of(comm, r), at);
-        } else {
-            peers[npeers++] = address_of(comm, r, ready_of(comm, r), at);
-        }
-        for (uint32_t i = 0; (op = next_line(comm, &i));) {
-            if (op->flag.rank == r) {
-                const void *word = &dma_window_queue(&comm->window, r, op->flag.peer)->word;
-
-                lines[nlines++] = address_of(comm, r, word, at);
-            }
-        }
-    }
-    s->device.peers = peers;
-    s->device.npeers = npeers;
-    s->device.lines = lines;
-    s->device.nlines = nlines;
-    return true;
-}
-
 static bool exchanges(const dma_plan_t *plan)
 {
     for (uint32_t i = 1; i < plan->nprogs; i++) {
@@ -197,16 +124,6 @@ static bool take_temp(dma_comm_t *comm, dma_gpu_in_stream_t *d)
     return true;
 }
 
-static size_t count_lines(const dma_comm_t *comm)
-{
-    size_t n = 0;
-
-    for (uint32_t i = 0; next_line(comm, &i);) {
-        n++;
-    }
-    return n;
-}
-
 static dma_reason_t make(dma_comm_t *comm)
 {
     struct dma_device_in_stream *s = comm->device ? comm->device->in_stream : NULL;
@@ -215,12 +132,13 @@ static dma_reason_t make(dma_comm_t *comm)
     if (s || why) {
         return why;
     }
-    s = calloc(1, sizeof(*s) + ((size_t)comm->nranks + count_lines(comm)) * sizeof(s->room[0]));
+    s = calloc(1, sizeof(*s) + dma_starts_count_words(comm) * sizeof(s->room[0]));
     if (!s) {
         return DMA_REASON_in_stream_refused;
     }
     comm->device->in_stream = s;
-    if (!find_words(comm, s) || (exchanges(comm->device->start_run.plan) && !take_temp(comm, &s->device))) {
+    if (!dma_starts_find_words(comm, &s->words, s->room) ||
+        (exchanges(comm->device->start_run.plan) && !take_temp(comm, &s->words))) {
         s->refused = DMA_REASON_in_stream_refused;
     }
     return s->refused;
@@ -235,16 +153,15 @@ void dma_device_in_stream_give_back(dma_comm_t *comm)
     if (!s) {
         return;
     }
-    dma_device_unregister_arenas(comm, &s->arenas);
-    if (s->device.temp && dc->rt->enter_to_release(dc->device->ordinal, &scope) == DMA_OK) {
-        (void)dc->rt->free(s->device.temp);
+    if (s->words.temp && dc->rt->enter_to_release(dc->device->ordinal, &scope) == DMA_OK) {
+        (void)dc->rt->free(s->words.temp);
         dc->rt->leave(&scope);
     }
-    dma_budget_give(&comm->proc->budget, DMA_BUDGET_DEVICE, s->device.temp_bytes);
-    s->device.temp = s->device.temp_bytes = 0;
+    dma_budget_give(&comm->proc->budget, DMA_BUDGET_DEVICE, s->words.temp_bytes);
+    s->words.temp = s->words.temp_bytes = 0;
 }
 
-/* ---- starts ---- */
+/* ---- a start ---- */
 
 static void set_active(struct dma_device_in_stream *s, bool active)
 {
@@ -253,8 +170,11 @@ static void set_active(struct dma_device_in_stream *s, bool active)
     dma_gpu_note_waiting_stream(active);
 }
 
-static void begin_task(dma_comm_t *comm, dma_task_t *task)
+static void begin_task(dma_channel_t *ch)
 {
+    dma_comm_t *comm = ch->comm;
+    dma_task_t *task = &ch->task;
+
     dma_task_post(comm, task);
     dma_event_begin(comm, task, DMA_FORM_PERSISTENT);
     if (dma_trace_on(comm->trace)) {
@@ -264,21 +184,39 @@ static void begin_task(dma_comm_t *comm, dma_task_t *task)
     dma_device_set_runner(task, &dma_device_by_stream);
 }
 
-static void count_start(dma_comm_t *comm, const dma_task_t *task)
+static void count_start(dma_comm_t *comm, dma_coll_t coll)
 {
-    const struct dma_device_comm *dc = comm->device;
-
-    dma_comm_count(comm, DMA_COUNT_PERSISTENT + (int)task->coll);
+    dma_comm_count(comm, DMA_COUNT_PERSISTENT + (int)coll);
     dma_comm_count(comm, DMA_COUNT_calls_in_stream);
-    dma_comm_count(comm, DMA_COUNT_VARIANT + (int)task->run.plan->variant);
-    dma_comm_count(comm, DMA_COUNT_ENGINE + dc->device->engine_index);
 }
 
-dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void *arrays, dma_app_stream_t *stream,
-                                        unsigned *operations)
+/* DMA_UNSUPPORTED: the stream has got nothing. */
+static dma_status_t submit(dma_comm_t *comm, dma_task_t *task, dma_app_stream_t *stream, bool first)
 {
+    struct dma_device_comm *dc = comm->device;
+    dma_status_t status;
+
+    task->run.epoch = ++dc->epoch;
+    if (first) {
+        set_active(dc->in_stream, true); /* before: if not everything could be submitted, the stream may wait already */
+    }
+    status = dc->device->engine->enqueue(&task->run, stream->handle, &dc->in_stream->words);
+    if (status == DMA_UNSUPPORTED) {
+        task->run.epoch = --dc->epoch;
+        if (first) {
+            set_active(dc->in_stream, false);
+        }
+        dma_comm_note_reason(comm, DMA_REASON_in_stream_refused);
+    }
+    return status;
+}
+
+static dma_status_t start(dma_channel_t *ch, dma_app_stream_t *stream)
+{
+    dma_comm_t *comm = ch->comm;
     dma_reason_t why = make(comm);
     struct dma_device_comm *dc = comm->device;
+    dma_task_t *task = &ch->task;
     dma_status_t status;
     bool first;
 
@@ -288,53 +226,27 @@ dma_status_t dma_device_in_stream_start(dma_comm_t *comm, dma_task_t *task, void
         return DMA_UNSUPPORTED;
     }
     first = !dc->in_stream->active;
-    if (first && (status = dma_device_persistent_start(comm, task, arrays)) != DMA_OK) {
+    if (first && (status = dma_device_persistent_start(comm, task, ch->arrays)) != DMA_OK) {
         return status;
     }
-    task->run.epoch = ++dc->epoch;
-    if (first) {
-        set_active(dc->in_stream, true); /* before: if not everything could be submitted, the stream may wait already */
-    }
-    *operations = 4 * (unsigned)comm->nranks; /* two stores, the waits for peers twice, copies, and events */
-    status = dc->device->engine->enqueue(&task->run, stream->handle, &dc->in_stream->device);
-    if (status == DMA_UNSUPPORTED) {
-        task->run.epoch = --dc->epoch;
-        if (first) {
-            set_active(dc->in_stream, false);
-        }
-        dma_comm_note_reason(comm, DMA_REASON_in_stream_refused);
-    }
-    if (status != DMA_OK) {
+    if ((status = submit(comm, task, stream, first)) != DMA_OK) {
         return status;
     }
     dc->in_stream->submitted = dc->epoch;
     dc->start_run.repeat = task->run.repeat = true;
-    count_start(comm, task);
+    count_start(comm, task->coll);
+    dma_device_count_run(comm, task);
     if (first) {
-        begin_task(comm, task);
+        begin_task(ch);
     } else {
         comm->watched_seq += comm->watched_seq == task->run.seq; /* a start does not make a new wait */
         task->run.seq = ++comm->seq;
         dma_state_count_begun(comm);
     }
+    task->done = ch->done;
+    task->arg = ch->arg;
+    dma_comm_set_active(comm, true);
     return DMA_OK;
-}
-
-void dma_device_in_stream_end(dma_comm_t *comm)
-{
-    comm->device->in_stream->over = true;
-}
-
-bool dma_device_is_in_stream(const dma_comm_t *comm)
-{
-    const struct dma_device_comm *dc = comm->device;
-
-    return dc && dc->in_stream && dc->in_stream->active;
-}
-
-bool dma_device_in_stream_has_begun(const dma_comm_t *comm, uint32_t epoch)
-{
-    return dma_ready_started(atomic_load_explicit(ready_of(comm, comm->rank), memory_order_relaxed), epoch);
 }
 
 /* ---- a communicator of one rank ---- */
@@ -372,19 +284,18 @@ static dma_reason_t copy_alone(dma_task_t *task, dma_app_stream_t *stream)
     return status == DMA_OK ? DMA_REASON_NONE : DMA_REASON_in_stream_refused;
 }
 
-dma_status_t dma_device_in_stream_alone(dma_comm_t *comm, const dma_call_t *call, void *arrays,
-                                        dma_app_stream_t *stream)
+static dma_status_t start_alone(dma_channel_t *ch, dma_app_stream_t *stream)
 {
+    dma_comm_t *comm = ch->comm;
     dma_task_t task = {.comm = comm};
-    dma_status_t status = dma_task_init(comm, &task, call, arrays);
+    dma_status_t status = dma_task_init(comm, &task, &ch->call, ch->arrays);
     dma_reason_t why = DMA_REASON_NONE;
 
     if (status == DMA_OK && (why = copy_alone(&task, stream))) {
         dma_comm_note_reason(comm, why);
         status = DMA_UNSUPPORTED;
     } else if (status == DMA_OK) {
-        dma_comm_count(comm, DMA_COUNT_PERSISTENT + (int)call->coll);
-        dma_comm_count(comm, DMA_COUNT_calls_in_stream);
+        count_start(comm, ch->call.coll);
         dma_comm_count(comm, DMA_COUNT_calls_self);
     }
     dma_task_drop(&task);
@@ -393,19 +304,13 @@ dma_status_t dma_device_in_stream_alone(dma_comm_t *comm, const dma_call_t *call
 
 /* ---- the task ---- */
 
-/* The epoch that the stream has reached: that of its last start which the device has begun. */
-static uint32_t reached(const dma_comm_t *comm)
-{
-    return atomic_load_explicit(ready_of(comm, comm->rank), memory_order_relaxed);
-}
-
 static dma_status_t advance_stream(dma_comm_t *comm, dma_task_t *task)
 {
     struct dma_device_in_stream *s = comm->device->in_stream;
+    uint32_t reached = dma_starts_reached(comm);
 
     (void)task;
-    if (s->over) {
-        /* The stream has gone on also if another rank has failed, and has forged what it waits for. */
+    if (s->over) { /* also if another rank has failed, and has forged what the stream waits for */
         dma_status_t poison = dma_window_poisoned(&comm->window);
 
         if (poison == DMA_OK) {
@@ -413,70 +318,28 @@ static dma_status_t advance_stream(dma_comm_t *comm, dma_task_t *task)
         }
         return poison;
     }
-    if (s->seen != reached(comm)) {
-        s->seen = reached(comm);
+    if (s->seen != reached) {
+        s->seen = reached;
         comm->watched_seq = 0; /* it has moved: what it waits for now is a new wait */
     }
     return DMA_AGAIN;
 }
 
-static dma_wait_t stream_waits_for(const dma_comm_t *comm)
+static dma_wait_t waits_for(const dma_comm_t *comm)
 {
-    uint32_t epoch = reached(comm), i = 0;
-    dma_wait_t wait = {0};
-    const dma_op_t *op;
-
-    for (int r = 0; r < comm->nranks; r++) {
-        if (!dma_ready_started(atomic_load_explicit(ready_of(comm, r), memory_order_relaxed), epoch)) {
-            dma_wait_add(&wait, DMA_WAIT_ENTRY, r);
-        }
-    }
-    while (wait.kind == DMA_WAIT_NONE && (op = next_line(comm, &i))) {
-        if (!dma_window_queue_reached(&comm->window, op->flag.rank, op->flag.peer, epoch)) {
-            dma_wait_add(&wait, DMA_WAIT_FLAG, op->flag.rank);
-            break;
-        }
-    }
-    return wait;
-}
-
-/* Everything that starts with an engine write and wait for, except for the own block. */
-static bool words_have_come(const dma_comm_t *comm)
-{
-    const struct dma_device_comm *dc = comm->device;
-
-    return dma_ready_started(reached(comm), dc->in_stream->submitted) && stream_waits_for(comm).kind == DMA_WAIT_NONE &&
-           (!dc->binding || dc->device->engine->enqueued_ended(dc->binding));
-}
-
-/* After a fault of the device, all calls with its objects fail. */
-dma_status_t dma_device_in_stream_look(const dma_comm_t *comm, const dma_app_stream_t *stream)
-{
-    const dma_gpu_runtime_t *rt = dma_proc_runtime(comm->proc);
-    const dma_gpu_app_stream_t *app = stream->handle;
-    dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter_to_release(stream->device, &scope);
-
-    if (status == DMA_OK) {
-        status = rt->event_query(app->copied);
-        rt->leave(&scope);
-    }
-    if (status == DMA_OK && comm->nranks > 1 && !words_have_come(comm)) {
-        return DMA_AGAIN;
-    }
-    return status;
+    return dma_starts_wait(comm, dma_starts_reached(comm), true);
 }
 
 static dma_wait_t task_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
     (void)task;
-    return stream_waits_for(comm);
+    return waits_for(comm);
 }
 
 static uint64_t task_position(const dma_comm_t *comm, const dma_task_t *task)
 {
     (void)task;
-    return reached(comm);
+    return dma_starts_reached(comm);
 }
 
 const dma_device_runner_t dma_device_by_stream = {
@@ -487,90 +350,125 @@ const dma_device_runner_t dma_device_by_stream = {
     .position = task_position,
 };
 
-bool dma_device_may_report(dma_comm_t *comm)
-{
-    const dma_task_t *task = comm->head;
-    bool streams = task && task->route == &dma_route_device && dma_task_state(task) == DMA_TASK_RUNNING &&
-                   task->device->runner == &dma_device_by_stream;
-
-    /* the stream may have other work before its next start */
-    return !streams || stream_waits_for(comm).kind != DMA_WAIT_NONE;
-}
-
-/* ---- failure ---- */
-
-/* Communicators that have failed while a stream had starts of them, until they are destroyed. */
-static struct {
-    pthread_mutex_t lock;
-    dma_comm_t *first;
-} failed = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-/* Release: who sees this word, and then looks at the poison, sees that as well. */
-static void forge(_Atomic uint32_t *word, uint32_t epoch)
-{
-    uint32_t seen = atomic_load_explicit(word, memory_order_relaxed);
-
-    while (!dma_ready_started(seen, epoch) &&
-           !atomic_compare_exchange_weak_explicit(word, &seen, epoch, memory_order_release, memory_order_relaxed)) {
-    }
-}
-
-static void forge_all(const dma_comm_t *comm)
+bool dma_device_is_in_stream(const dma_comm_t *comm)
 {
     const struct dma_device_comm *dc = comm->device;
-    uint32_t i = 0;
-    const dma_op_t *op;
 
-    for (int r = 0; r < comm->nranks; r++) {
-        if (r != comm->rank) {
-            forge(ready_of(comm, r), dc->epoch);
-        }
-    }
-    while ((op = next_line(comm, &i))) {
-        forge(&dma_window_queue(&comm->window, op->flag.rank, op->flag.peer)->word, dc->epoch);
-    }
+    return dc && dc->in_stream && dc->in_stream->active;
 }
 
-bool dma_device_in_stream_release(dma_comm_t *comm)
+bool dma_device_may_report(dma_comm_t *comm)
 {
-    struct dma_device_in_stream *s = comm->device->in_stream;
-
-    if (!dma_device_is_in_stream(comm)) {
-        return false;
-    }
-    forge_all(comm);
-    pthread_mutex_lock(&failed.lock);
-    s->next_failed = failed.first;
-    failed.first = comm;
-    pthread_mutex_unlock(&failed.lock);
-    set_active(s, false);
-    return true;
+    /* the stream may have other work before its next start */
+    return !dma_device_is_in_stream(comm) || waits_for(comm).kind != DMA_WAIT_NONE;
 }
 
-void dma_device_in_stream_push_on(void)
+bool dma_device_in_stream_leave(dma_comm_t *comm)
 {
-    pthread_mutex_lock(&failed.lock);
-    for (const dma_comm_t *comm = failed.first; comm; comm = comm->device->in_stream->next_failed) {
-        forge_all(comm);
+    bool active = dma_device_is_in_stream(comm);
+
+    if (active) {
+        set_active(comm->device->in_stream, false);
     }
-    pthread_mutex_unlock(&failed.lock);
+    return active;
 }
 
-void dma_device_in_stream_destroy(dma_comm_t *comm)
-{
-    dma_comm_t **link = &failed.first;
+/* ---- for the component: a channel ---- */
 
-    if (!comm->device->in_stream) {
-        return;
+static dma_status_t start_channel(dma_channel_t *ch, dma_app_stream_t *stream)
+{
+    dma_comm_t *comm = ch->comm;
+    dma_status_t status = DMA_UNSUPPORTED;
+
+    if (comm->state == DMA_COMM_POISONED) {
+        return comm->error;
     }
-    pthread_mutex_lock(&failed.lock);
-    while (*link && *link != comm) {
-        link = &(*link)->device->in_stream->next_failed;
+    if (comm->parent->state == DMA_COMM_POISONED) {
+        return comm->parent->error;
     }
-    if (*link) {
-        *link = comm->device->in_stream->next_failed;
+    if (comm->state != DMA_COMM_READY || !comm->proc->memory || ch->resolved) {
+        return DMA_UNSUPPORTED;
     }
-    pthread_mutex_unlock(&failed.lock);
-    free(comm->device->in_stream);
-    comm->device->in_stream = NULL;
+    if (comm->nranks == 1) {
+        return start_alone(ch, stream);
+    }
+    status = start(ch, stream);
+    if (status != DMA_OK && status != DMA_UNSUPPORTED) {
+        dma_comm_fail(comm, status, "a start of %s in a stream failed: %s", comm->text, dma_status_name(status));
+    }
+    return status;
+}
+
+dma_status_t dma_channel_start_in_stream(dma_channel_t *ch, dma_app_stream_t *stream, dma_in_stream_started_t *started)
+{
+    int n = ch->comm->nranks;
+    dma_status_t status;
+
+    dma_comm_lock(ch->comm);
+    status = start_channel(ch, stream);
+    started->number = ch->task.run.epoch;
+    started->operations = n > 1 ? 4 * (unsigned)n : 1; /* two stores, the waits for peers twice, copies, and events */
+    dma_comm_unlock(ch->comm);
+    return status;
+}
+
+bool dma_channel_has_begun_in_stream(const dma_channel_t *ch, uint32_t number)
+{
+    return ch->comm->nranks == 1 || dma_ready_started(dma_starts_reached(ch->comm), number);
+}
+
+bool dma_channel_has_failed_in_stream(dma_channel_t *ch)
+{
+    bool failed;
+
+    dma_comm_lock(ch->comm);
+    failed = ch->comm->state == DMA_COMM_POISONED;
+    dma_comm_unlock(ch->comm);
+    return failed;
+}
+
+/* Everything that starts with an engine write and wait for, except for the own block. */
+static bool words_have_come(const dma_comm_t *comm)
+{
+    const struct dma_device_comm *dc = comm->device;
+
+    return dma_ready_started(dma_starts_reached(comm), dc->in_stream->submitted) &&
+           waits_for(comm).kind == DMA_WAIT_NONE && (!dc->binding || dc->device->engine->enqueued_ended(dc->binding));
+}
+
+/* After a fault of the device, all calls with its objects fail. */
+dma_status_t dma_channel_look_in_stream(dma_channel_t *ch, const dma_app_stream_t *stream)
+{
+    const dma_gpu_runtime_t *rt = dma_proc_runtime(ch->comm->proc);
+    const dma_gpu_app_stream_t *app = stream->handle;
+    dma_gpu_scope_t scope;
+    dma_status_t status;
+
+    dma_comm_lock(ch->comm);
+    if ((status = rt->enter_to_release(stream->device, &scope)) == DMA_OK) {
+        status = rt->event_query(app->copied);
+        rt->leave(&scope);
+    }
+    if (status == DMA_OK && ch->comm->nranks > 1 && !words_have_come(ch->comm)) {
+        status = DMA_AGAIN;
+    }
+    dma_comm_unlock(ch->comm);
+    return status;
+}
+
+dma_status_t dma_channel_end_in_stream(dma_channel_t *ch, bool broken)
+{
+    dma_comm_t *comm = ch->comm;
+    dma_status_t status;
+
+    dma_comm_lock(comm);
+    if (broken) {
+        dma_comm_fail(comm, DMA_ERR_ENGINE, "a stream that starts calls on %s has failed", comm->text);
+    } else if (comm->head) {
+        comm->device->in_stream->over = true;
+        dma_comm_advance(comm);
+    }
+    status = comm->state == DMA_COMM_POISONED ? comm->error : DMA_OK;
+    dma_comm_unlock(comm);
+    return status;
 }

@@ -38,6 +38,8 @@ core_sources += \
 	ompi_coll_dma/device/slots.c \
 	ompi_coll_dma/device/slots.h \
 	ompi_coll_dma/device/stage.c \
+	ompi_coll_dma/device/starts.c \
+	ompi_coll_dma/device/starts.h \
 	ompi_coll_dma/device/submitter.c \
 	ompi_coll_dma/device/trace.c \
 	ompi_coll_dma/device/votes.c \

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/device.h"
+#include "device/starts.h"
 
 #define BEHIND_HEAD 64 /* where the words begin in a block of the arena: a line of their own */
 
@@ -36,32 +36,13 @@ static uint64_t bank_words(const dma_comm_t *comm, const dma_parts_t *parts)
     return ((uint64_t)comm->nranks * parts->rparts + line - 1) / line * line;
 }
 
-static dma_parts_target_t *targets_of(const struct dma_device_comm *dc)
-{
-    return (dma_parts_target_t *)(dc->parts + 1);
-}
-
-/* Lets the device access the arenas of all ranks. The addresses that it knows them by are kept where the words will be. */
-static bool register_arenas(dma_comm_t *comm)
-{
-    struct dma_device_comm *dc = comm->device;
-
-    while (dc->parts_arenas < (unsigned)comm->nranks) {
-        if (!dma_device_register_arena(comm, &dc->parts_arenas, &targets_of(dc)[dc->parts_arenas].arrived)) {
-            return false;
-        }
-    }
-    return true;
-}
-
 /* Takes a place, and the words. */
 static dma_reason_t take(dma_comm_t *comm, const dma_parts_t *parts)
 {
     struct dma_device_comm *dc = comm->device;
     size_t bytes = BEHIND_HEAD + 2 * bank_words(comm, parts) * sizeof(uint32_t);
 
-    if (atomic_fetch_add_explicit(&comm->proc->armed, 1, memory_order_relaxed) >= comm->proc->params.prelaunch) {
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    if (!dma_starts_take_place(comm->proc)) {
         return DMA_REASON_arm_limit;
     }
     dc->parts = calloc(1, sizeof(*dc->parts) + (size_t)comm->nranks * sizeof(dma_parts_target_t));
@@ -73,7 +54,7 @@ static dma_reason_t take(dma_comm_t *comm, const dma_parts_t *parts)
     if (!dc->parts_block) {
         free(dc->parts);
         dc->parts = NULL;
-        atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+        dma_starts_give_place(comm->proc);
         return DMA_REASON_channel_memory;
     }
     return DMA_REASON_NONE;
@@ -95,7 +76,7 @@ void dma_device_parts_end(dma_comm_t *comm, bool keep)
     dc->parts = NULL;
     dc->parts_block = NULL;
     dc->start_run.parts = NULL;
-    atomic_fetch_sub_explicit(&comm->proc->armed, 1, memory_order_relaxed);
+    dma_starts_give_place(comm->proc);
 }
 
 static dma_device_words_t state_words(const dma_comm_t *comm, const dma_parts_t *parts)
@@ -124,7 +105,7 @@ static bool is_valid(const dma_comm_t *comm, const dma_parts_t *parts, int rank,
 static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_device_words_t *all)
 {
     struct dma_device_comm *dc = comm->device;
-    dma_parts_target_t *targets = targets_of(dc);
+    dma_parts_target_t *targets = (dma_parts_target_t *)(dc->parts + 1);
 
     for (int r = 0; r < comm->nranks; r++) {
         const dma_device_words_t *w = &all[r];
@@ -133,7 +114,7 @@ static bool set_targets(dma_comm_t *comm, const dma_parts_t *parts, const dma_de
             return false;
         }
         targets[r] = (dma_parts_target_t){
-            .arrived = targets[r].arrived + w->offset + (uint64_t)comm->rank * w->rparts * sizeof(uint32_t),
+            .arrived = dc->arenas[r] + w->offset + (uint64_t)comm->rank * w->rparts * sizeof(uint32_t),
             .bank_bytes = w->bank_bytes,
             .rparts = (uint32_t)w->rparts,
         };
@@ -156,7 +137,7 @@ static bool arm_first(dma_comm_t *comm, dma_parts_t *parts, const dma_device_wor
         return false;
     }
     dma_comm_lock(comm);
-    dma_device_arm(comm);
+    dma_starts_arm(comm);
     dma_comm_unlock(comm);
     return comm->device->next_is_armed;
 }
@@ -166,7 +147,7 @@ static void refuse(dma_comm_t *comm, dma_parts_t *parts, dma_reason_t why)
     dma_comm_lock(comm);
     dma_comm_note_reason(comm, why ? why : DMA_REASON_parts_unable);
     if (comm->device && comm->device->parts) {
-        dma_device_disarm(comm);
+        dma_starts_disarm(comm);
         comm->device->start_run.parts = NULL; /* it is an ordinary call from now on, and never armed */
         comm->device->unarmed = DMA_REASON_arm_refused;
     }
@@ -196,15 +177,15 @@ static dma_status_t agree(dma_comm_t *comm, dma_parts_t *parts, dma_device_words
     dma_status_t status;
     bool served = false;
 
-    if (!why && !register_arenas(comm)) {
+    if (!why && !dma_starts_map(comm)) {
         why = DMA_REASON_parts_unable;
     }
     if (!why) {
         own = state_words(comm, parts);
         parts->arrived = (uint32_t *)((char *)comm->device->parts_block + BEHIND_HEAD);
         parts->arrived_distance = bank_words(comm, parts);
-        parts->in_kernels = targets_of(comm->device)[comm->rank].arrived ==
-                            (uint64_t)(uintptr_t)comm->window.peers[comm->rank].mapping->base;
+        parts->in_kernels =
+            comm->device->arenas[comm->rank] == (uint64_t)(uintptr_t)comm->window.peers[comm->rank].mapping->base;
     }
     if ((status = dma_comm_agree(comm, &own, all, sizeof(own))) != DMA_OK) {
         return status;

@@ -2,6 +2,7 @@
 #include "device/device.h"
 #include "device/in_stream.h"
 #include "device/join.h"
+#include "device/starts.h"
 
 static void end_threads(dma_proc_t *proc)
 {
@@ -71,14 +72,7 @@ const dma_memory_t dma_device_memory = {
     .serves = dma_device_serves,
     .init = dma_device_persistent_init,
     .start = dma_device_persistent_start,
-    .prepare_next = dma_device_prepare_next,
-    .in_stream_start = dma_device_in_stream_start,
-    .in_stream_alone = dma_device_in_stream_alone,
-    .in_stream_end = dma_device_in_stream_end,
-    .in_stream_has_begun = dma_device_in_stream_has_begun,
-    .in_stream_look = dma_device_in_stream_look,
-    .in_stream_push_on = dma_device_in_stream_push_on,
-    .in_stream_forget = dma_device_in_stream_forget,
+    .prepare_next = dma_starts_prepare_next,
 };
 
 const dma_route_t dma_route_device = {
@@ -91,7 +85,7 @@ const dma_route_t dma_route_device = {
     .watch_clock = check_engine,
     .may_report = dma_device_may_report,
     .holds = holds_engine,
-    .expire = dma_device_disarm_expired,
+    .expire = dma_starts_disarm_expired,
     .advance = dma_device_advance,
     .spin = dma_device_spin,
     .waits_for = dma_device_waits_for,

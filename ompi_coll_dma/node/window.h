@@ -26,7 +26,7 @@
  * the ring.
  *
  * Each line has one writer, the owner of the block, except for `readers`, `reported` and the trigger line; and a rank that has failed
- * may store to the ready and queue lines of others, behind its poison (device/in_stream.c). A word that another rank polls is stored
+ * may store to the ready and queue lines of others, behind its poison (device/starts.h). A word that another rank polls is stored
  * with release after the data it announces, and loaded with acquire before these data are read.
  *
  * A descriptor is published by storing `seq`, last. It may be overwritten when every peer has acknowledged the call

@@ -25,7 +25,7 @@ void __wrap_dma_plan_cache_free(dma_plan_cache_t *cache);
 void __wrap_dma_plan_cache_free(dma_plan_cache_t *cache)
 {
     __real_dma_plan_cache_free(cache);
-    dma_device_in_stream_push_on();
+    dma_starts_push_on();
 }
 
 static dma_gpu_runtime_t *rt;
