@@ -65,9 +65,8 @@ DMA_PARAM_NAME(engine, 16, engines, LOCAL, USER,
     "runtime, HIP or CUDA), none (copies through the host), or auto (the first engine that works).")
 DMA_PARAM_NAME(queues, 16, queue_providers, LOCAL, TUNER,
     "Provider of the queues of the engine sdma: rocr (ROCr's own interface for DMA queues, from version 1.31 of its AMD "
-    "extensions on), kfd (the kernel driver), thunk (the libhsakmt that ROCr has loaded, ROCm up to 6.2), or auto (the "
-    "first that works; one whose queues can name their engine is preferred). With HSA_ENABLE_SDMA=0 in the environment none "
-    "is used.")
+    "extensions on), kfd (the kernel driver), or auto (the first of them that works). With HSA_ENABLE_SDMA=0 in the "
+    "environment none is used.")
 DMA_PARAM_PATH(record, LOCAL, USER,
     "File that coll_dma_accept has written: which packets have been proven on these GPUs. The engine sdma uses no others, "
     "except plain copies. Default: coll-dma/record in the directory for configuration files (--sysconfdir) of the build. "

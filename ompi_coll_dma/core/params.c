@@ -33,7 +33,7 @@ static const char *name_at(const char *const *names, size_t i)
 
 static const char *queue_providers(size_t i)
 {
-    static const char *const names[] = {AUTO, "rocr", "kfd", "thunk", NULL};
+    static const char *const names[] = {AUTO, "rocr", "kfd", NULL};
 
     return name_at(names, i);
 }

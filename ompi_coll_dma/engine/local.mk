@@ -28,7 +28,6 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/provider.c \
 	ompi_coll_dma/engine/sdma/provider.h \
 	ompi_coll_dma/engine/sdma/provider_rocr.c \
-	ompi_coll_dma/engine/sdma/provider_thunk.c \
 	ompi_coll_dma/engine/sdma/queue.c \
 	ompi_coll_dma/engine/sdma/queue.h \
 	ompi_coll_dma/engine/sdma/record.c \
@@ -44,8 +43,6 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/shaped.c \
 	ompi_coll_dma/engine/sdma/shaped.h \
 	ompi_coll_dma/engine/sdma/temp.c \
-	ompi_coll_dma/engine/sdma/thunk.c \
-	ompi_coll_dma/engine/sdma/thunk.h \
 	ompi_coll_dma/engine/sdma/topology.c \
 	ompi_coll_dma/engine/sdma/topology.h \
 	ompi_coll_dma/engine/sdma/topology_text.c \

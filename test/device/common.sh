@@ -29,7 +29,6 @@ has_thunk() {
 providers() {
     ! stands_at thunk || echo rocr
     echo kfd
-    ! has_thunk || echo thunk
 }
 
 

@@ -74,14 +74,11 @@ sent() {
 
 # ---- kinds of nodes ----
 
-thunk=False
-! has_thunk || thunk=True
-
 # persona NAME GPUS EXPRESSION...: what the node has; nothing is made on the GPUs
 persona() {
     gathers "$2" "$1" && is "len(g) == $2" "all(x['engine'] == 'sdma' and not x['self_tested'] for x in g)" \
         "d['runtime']['name'] == 'hip'" "d['runtime']['kernel_gpus'] == $2" "s['provider'] == 'kfd'" \
-        "not provider('rocr')['usable'] and provider('thunk')['usable'] == ($thunk and s['engines_absent'] == 0)" "provider('kfd')['names_engines']" \
+        "not provider('rocr')['usable']" "provider('kfd')['names_engines']" \
         "all(l['recommended'] >> l['engine'] & 1 or s['engines_absent'] for x in g for l in x['sdma']['links'])" \
         "all(x['sdma']['engines'] >> l['engine'] & 1 for x in g for l in x['sdma']['links'])" \
         "all(len(set(l['engine'] for l in x['sdma']['links'])) == $2 - 1 for x in g)" "reasons() == []" "${@:3}" &&

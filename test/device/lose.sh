@@ -85,7 +85,7 @@ ok 'MPI_Finalize after hipDeviceReset' ends 0 reset ''
 ok 'calls after hipDeviceReset' fails_after 4 again ''
 ok 'calls after hipDeviceReset of one rank' fails_after 1 one ''
 ok 'calls after hipDeviceReset, engine stream' fails_after 4 again '' --mca coll_dma_engine stream
-for queues in $(providers); do # only the thunk reports what has happened to a queue
+for queues in $(providers); do
     ok "a process is killed, queues of $queues" ends '[1-9][0-9]*' kill "$(newer "$queues")" --mca coll_dma_queues "$queues"
     ok "calls after hipDeviceReset, queues of $queues" fails_after 4 again "$(newer "$queues")" --mca coll_dma_queues "$queues"
     ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop "EMU_RESET_PACKET=40,$(newer "$queues")" \

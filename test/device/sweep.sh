@@ -58,11 +58,10 @@ part_row() {
 
 unkind='EMU_DELAY_US=50,EMU_STALE_LOOKS=6,EMU_SLICE_US=3000'
 # GPUs, persona, ranks, cases, memory, packets there must be, the node's variables, MCA parameters
-# Queues that cannot name engines, and so nothing is armed: the thunk's, or those of an older kernel.
-thunk=(--mca coll_dma_queues thunk) older=EMU_KFD_MINOR=17
-has_thunk || { thunk=(--mca coll_dma_queues kfd) older=EMU_KFD_MINOR=16; }
-row 2 mi250x 2 20 device - "$older" "${thunk[@]}"
-row 3 mi300x 3 20 ranks - "$unkind,$older" "${thunk[@]}"
+# Queues of an older kernel cannot name engines, and so nothing is armed.
+older=EMU_KFD_MINOR=16
+row 2 mi250x 2 20 device - "$older"
+row 3 mi300x 3 20 ranks - "$unkind,$older"
 row 2 mi300x 5 12 device - "$unkind"
 row 8 mi300x 8 8 device - ''
 if stands_at thunk; then
@@ -85,11 +84,11 @@ row 5 mi308x 5 10 device - ''
 while read -r variant queues packets gpus cases armed operation; do
     forced=(--mca coll_dma_gpu_variant "$variant" --mca coll_dma_gpu_queues "$queues")
     with=$older
-    [ "$armed" = armed ] && armed=() with=EMU_KFD_MINOR=17 || armed=("${thunk[@]}")
-    part_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" "$with" "${forced[@]}" "${armed[@]}"
-    part_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind,$older" "${forced[@]}" "${thunk[@]}"
-    most=8192 part_row 2 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind,$with" "${forced[@]}" "${armed[@]}"
-    part_row 3 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" "$older" "${forced[@]}" "${thunk[@]}"
+    [ "$armed" != armed ] || with=EMU_KFD_MINOR=17
+    part_row 0 "$gpus" mi300x "$gpus" 10 device "$packets" "$with" "${forced[@]}"
+    part_row 1 $((gpus - 1)) mi250x $((gpus - 1)) 10 device "$packets" "$unkind,$older" "${forced[@]}"
+    most=8192 part_row 2 "$gpus" mi300x "$gpus" "$cases" any "$packets" "$unkind,$with" "${forced[@]}"
+    part_row 3 $((gpus - 1)) mi250x $((gpus - 1)) "$cases" any "$packets" "$older" "${forced[@]}"
     turn=$((turn + 1))
 done <<'TABLE'
 pcpy   0 copy      4 12 armed

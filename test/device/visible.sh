@@ -54,13 +54,12 @@ recommended() {
 
 # serves LINKS WHAT ARGS...: the data are right, and this number of links was used, each by its engine if queues can name it
 serves() {
-    local gpu engine peer n=0 named=yes
-    [[ "$*" != *'coll_dma_queues thunk'* ]] || named=no
+    local gpu engine peer n=0
     job 100 8 mi300x 4 --mca coll_dma_gpu_variant pcpy --mca coll_dma_verbose 2 "${@:3}" "$work/rank" "$2" \
         "$build/test/device/lose" loop >"$work/out" 2>&1 || { tail -n 20 "$work/out"; return 1; }
     links >"$work/links"
     while read -r gpu engine peer; do
-        [ "$named" = no ] || recommended "$gpu" "$engine" "$peer" ||
+        recommended "$gpu" "$engine" "$peer" ||
             { echo "engine $engine of GPU $gpu has copied to GPU $peer"; return 1; }
         n=$((n + 1))
     done <"$work/links"

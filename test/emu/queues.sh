@@ -1,7 +1,7 @@
 #!/bin/bash
 # queues.sh: tests the providers of the sdma engine's queues (docs/dev/hardware.md) with collectives in device memory on the
 # emulated
-# node: ROCr's interface, the kernel's and the thunk; the types of the queues; messages if there are none; forked children.
+# node: ROCr's interface and the kernel's; the types of the queues; messages if there are none; forked children.
 set -euo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/../device/common.sh"
@@ -109,10 +109,11 @@ newer() {
     with EMU_ROCR_MINOR=31 "$@"
 }
 
-# passes_over PART REASON: the kernel refuses PART, so the component uses the thunk's queues. Each process reports the reason.
+# passes_over PART REASON: the kernel refuses PART, so the runtime copies. Each process reports the reason.
 passes_over() {
-    with EMU_KFD_REFUSES="$1" made '2:[0-9]+ 5:[0-9]+' collectives 4 mi300x verbose=2 &&
-        [ "$(grep -c "is served by the engine sdma: queues from thunk (kfd: $2)" "$work/said")" = 4 ]
+    with EMU_KFD_REFUSES="$1" made '(2:[0-9]+)?' collectives 4 mi300x verbose=2 &&
+        [ "$(grep -c "sdma does not serve device .: rocr: .*; kfd: $2" "$work/said")" = 4 ] &&
+        [ "$(grep -c 'is served by the engine stream' "$work/said")" = 4 ]
 }
 
 # dies QUEUES: no queue is lost when jobs are killed while their queues wait: more such jobs, on one node, than an engine has
@@ -158,9 +159,8 @@ ok 'by default: on the recommended engines of 8 MI300X' on_recommended
 ok 'by default: pairs on recommended engines, each with one peer' shares 56 100 gpu_variant=pcpy
 ok 'by default: pairs on recommended engines, with broadcasts' shares 56 50
 ok 'by default: armed programs' armed
-ok 'by default: an older kernel' with EMU_KFD_MINOR=16 but 'engine sdma: queues from thunk,' collectives 2 mi250x verbose=2
-ok 'thunk, by name' made '2:[0-9]+ 5:[0-9]+' collectives 2 mi250x queues=thunk
-ok 'thunk: nothing is armed' not_armed queues=thunk
+ok 'by default: an older kernel' with EMU_KFD_MINOR=16 but 'engine sdma: queues from kfd,' collectives 2 mi250x verbose=2
+ok 'an older kernel: nothing is armed' with EMU_KFD_MINOR=16 not_armed
 ok 'kfd: on the engines of the links' made '2:[0-9]+ 6:[0-9]+' collectives 2 mi250x queues=kfd
 ok 'kfd: on the recommended engines of 8 MI300X' on_recommended queues=kfd
 ok 'kfd: armed programs' armed queues=kfd
@@ -173,11 +173,8 @@ done
 ok 'MI100: why nothing is armed' but 'device . is served by the engine sdma: .*POLL of this GPU ends early' \
     collectives 2 mi100 verbose=2
 ok 'MI308X: queues on engines that are there' even
-ok 'MI308X: the thunk cannot name engines' \
-    but 'sdma does not serve device .: thunk: it cannot name engines, and some are not there' \
-    collectives 2 mi308x queues=thunk verbose=2
 ok 'MI308X: no provider names engines' with EMU_KFD_MINOR=16 \
-    but 'sdma does not serve device .: rocr: .*; thunk: it cannot name engines, and some are not there; kfd: it cannot' \
+    but 'sdma does not serve device .: rocr: .*; kfd: it cannot name engines, and some are not there' \
     collectives 2 mi308x verbose=2
 ok 'kfd: a kernel that cannot name engines' with EMU_KFD_MINOR=16 made '2:[0-9]+ 5:2' collectives 2 mi250x queues=kfd
 # Each of the five parts of the self-test has one.
@@ -186,7 +183,7 @@ ok 'kfd: queues for one link alone, the others share' \
 ok 'kfd: no queue is left' with EMU_FAIL_QUEUE_AFTER=0 \
     but "$none"'kfd: no queue is free on the engine\)' collectives 2 mi250x engine=sdma queues=kfd
 ok 'a provider that there is not' \
-    but 'coll_dma_queues is "nosuch", which is not one of auto, rocr, kfd, thunk' collectives 2 mi250x engine=sdma queues=nosuch
+    but 'coll_dma_queues is "nosuch", which is not one of auto, rocr, kfd' collectives 2 mi250x engine=sdma queues=nosuch
 ok 'rocr: by default, and on engines by number' newer but 'engine sdma: queues from rocr, on engines by number' \
     made '6:[0-9]+' collectives 2 mi250x verbose=2
 ok 'rocr: on the recommended engines of 8 MI300X' newer on_recommended queues=rocr
@@ -194,10 +191,10 @@ ok 'rocr: armed programs' newer armed
 ok 'rocr: MI308X, queues on engines that are there' newer even queues=rocr
 ok 'rocr: MI100, whose POLLs may end early' newer without_polls
 ok 'rocr: an older kernel' newer with EMU_KFD_MINOR=16 but \
-    'queues from thunk \(rocr: the kernel driver cannot make queues on a given engine\)' collectives 2 mi250x verbose=2
+    'queues from kfd \(rocr: the kernel driver cannot make queues on a given engine\)' collectives 2 mi250x verbose=2
 ok 'rocr: queues whose pointers are not shown' with EMU_ROCR_MINOR=30 but 'engine sdma: queues from kfd,' \
     collectives 2 mi250x verbose=2
-ok 'rocr: no queues' newer with EMU_KFD_REFUSES=queues but 'queues from thunk \(rocr: no queue is free on the engine; kfd: ' \
+ok 'rocr: no queues' newer with EMU_KFD_REFUSES=queues but 'sdma does not serve device .: rocr: no queue is free on the engine; kfd: no queue' \
     collectives 2 mi250x verbose=2
 ok 'rocr: queues for one link alone, the others share' \
     newer with EMU_FAIL_QUEUE_AFTER=5 made '6:15' collectives 3 mi250x queues=rocr
@@ -211,7 +208,5 @@ ok 'HSA_ENABLE_SDMA=0' with HSA_ENABLE_SDMA=0 \
 ok 'kfd: killed while queues wait' eager dies kfd
 ok 'kfd: held' eager collectives 2 mi250x queues=kfd armed_seconds=100 -- hold 1
 ok 'kfd: freed buffers do not stand in the way' come_and_go kfd
-for provider in thunk kfd; do
-    ok "$provider: children take nothing along" made '2:[0-9]+ [56]:[0-9]+' collectives 2 mi250x queues=$provider -- fork
-done
+ok 'kfd: children take nothing along' made '2:[0-9]+ [56]:[0-9]+' collectives 2 mi250x queues=kfd -- fork
 finish

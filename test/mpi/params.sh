@@ -132,7 +132,7 @@ on_node() {
 if [ -e "${DMA_TEST_EMU:-}/collective" ]; then
     ok 'queues: auto' says 'engine sdma: queues from kfd' on_node verbose=2
     ok 'queues: kfd' says 'engine sdma: queues from kfd' on_node verbose=2 queues=kfd
-    [ ! -e "$DMA_TEST_EMU/thunk/libhsakmt.so.1" ] || ok 'queues: thunk' says 'engine sdma: queues from thunk' on_node verbose=2 queues=thunk
+    ok 'queues: a provider that there is no more' says 'is "thunk", which is not one of auto, rocr, kfd' on_node queues=thunk
     ok 'queues: rocr' says 'sdma does not serve device .: rocr: ' on_node verbose=2 queues=rocr
 fi
 ok 'entry_timeout: gives up' says 'late: error class' with entry_timeout=0.3 -- returned

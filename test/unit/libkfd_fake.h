@@ -1,11 +1,17 @@
 /*
- * A simulated kernel driver and a simulated ROCr, for the providers of queues that use /dev/kfd and ROCr. There are
- * one process and three GPUs with two host-facing and four XGMI engines each. The emulated engines execute the queues
- * (test/emu/sdma.h).
+ * A simulated kernel driver and a simulated ROCr, for the providers of queues that use /dev/kfd and ROCr. There is one process. It
+ * has three GPUs with two host-facing and four XGMI engines each, and uses the second; or the GPUs of a machine (libsdma_tree.h).
+ * The emulated engines execute the queues (test/emu/sdma.h): when the test says so (fake_run), or in a thread (`running`).
  *
- * The driver is as strict as the newest kernel. A ring and a page of pointers must each begin a mapping of exactly
- * their size that the GPU has. A ring must be executable. All doorbells are mapped at once, or none. Memory that a
- * queue uses must not be freed. What is left over and what was done wrong is counted. A test can make each call fail.
+ * The driver is as strict as the newest kernel. A ring and a page of pointers must each begin a mapping of exactly their size that
+ * the GPU has. A ring must be executable. All doorbells are mapped at once, or none. Memory that a queue uses must not be freed.
+ * What is left over and what was done wrong is counted. A test can make each call fail.
+ *
+ * An engine may access what the kernel and ROCr have mapped, what the test has shown (fake_show), and what the fake GPU runtime
+ * knows, and nothing else. A broken rule of the hardware ends the test, or, if the engines run in a thread, is counted.
+ *
+ * Programs that open the engine sdma are linked with --wrap=dma_rocr_find and --wrap=dma_providers. ROCr makes no
+ * queues for them.
  */
 #ifndef DMA_TEST_LIBKFD_FAKE_H
 #define DMA_TEST_LIBKFD_FAKE_H
@@ -13,11 +19,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../emu/sdma.h"
 #include "engine/sdma/kfd.h"
 #include "engine/sdma/queue.h"
 #include "engine/sdma/rocr_queue.h"
+#include "engine/sdma/topology.h"
+#include "gpu/runtime.h"
 
-#define FAKE_NODE         2 /* the GPU that the tests use, in the numbering of the thunk; 1 and 3 are others */
+#define FAKE_NODE         2 /* the GPU that the tests use; 1 and 3 are others */
 #define FAKE_DOMAIN       7u
 #define FAKE_LOCATION     (FAKE_NODE << 8)
 #define FAKE_GPU_ID       0xbeefu
@@ -55,6 +64,18 @@ typedef struct fake_options {
     unsigned interruptions; /* of every ioctl before it is done */
     unsigned fail_call;     /* the number of the call that fails, from 1; 0: none */
     int fail_error;         /* the errno of that call */
+    bool running;           /* a thread moves the engines. The options that follow are for such a machine alone */
+    uint64_t seed;
+    emu_sdma_gen_t gen;
+    const dma_gpu_runtime_t *rt; /* or NULL */
+    const dma_topo_t *topo;      /* the machine, or NULL */
+    uint32_t missing;            /* engines that are fused off: a queue on one of them is a misuse */
+    uint64_t fault_packet;       /* see emu_sdma_config_t; the same for the next two */
+    unsigned early_polls;
+    uint32_t spoil_kinds;
+    unsigned late;       /* number, from 1, of the queue that does nothing before fake_late_goes; 0: none */
+    unsigned late_until; /* or before the queue of this number is made; 0: never */
+    bool left;           /* queues that have not ended may be left, with their memory */
 } fake_options_t;
 
 void fake_begin(const fake_options_t *options);
@@ -63,7 +84,8 @@ void fake_end(void);
 /* The end of the process: removes what is left, which nothing may use any more. */
 void fake_sweep(void);
 
-/* The provider on this machine, and a list that contains only this provider. */
+/* The kfd provider on this machine, and a list that contains only this provider. */
+extern const dma_provider_ops_t fake_kfd;
 extern const dma_provider_ops_t *const fake_providers[];
 extern const dma_provider_gpu_t fake_gpu;
 
@@ -86,10 +108,28 @@ void fake_use_poll(dma_queue_t *queue, uint64_t addr);
 /* Lets the engines work until they are idle, or for some time if they wait. */
 void fake_run(void);
 
+/* Of engines that run in a thread: while they are held, none of them moves. */
+void fake_hold(bool hold);
+/* What is lost from now on, as in EMU_LOSE, and the longest delay of what is late. */
+void fake_lose(const char *rules, uint64_t late_ns);
+/* For the engines so much time passes at once. */
+void fake_skip_time(uint64_t ns);
+/* From now on a late queue behaves like the others. */
+void fake_late_goes(void);
+/* Waits until no engine has work. False: one still has work after two minutes, or is dead. */
+bool fake_quiet(void);
+/* The number of broken rules, and the last one. */
+unsigned fake_broken(void);
+const char *fake_broken_text(void);
+/* Packets of this kind that were executed by queues which no longer exist. */
+uint64_t fake_packets(emu_sdma_packet_kind_t kind);
+void fake_show(const void *at, uint64_t bytes);
+
 typedef struct fake_counts {
     unsigned calls;  /* calls of all functions of the machine and of ROCr */
     unsigned system; /* those of them that are system calls */
     unsigned opens, files, maps, mapped, queues, allocations;
+    unsigned made;  /* queues, also those that are destroyed */
     unsigned rings; /* memory objects that the kernel has made and not freed */
     unsigned pages; /* mappings of these objects */
     unsigned pool;  /* the pool of the last allocation */

@@ -6,6 +6,21 @@
 
 extern fake_options_t fake_options;
 
+/* Guards everything: ranks are threads, and so is what moves the engines. It may be taken again by who has it. */
+void fake_lock(void);
+void fake_unlock(void);
+
+/* Engines. `left`: a queue that has not ended is dropped on purpose. */
+void fake_engines_begin(void);
+void fake_engines_start(void);
+void fake_engines_stop(void);
+void fake_engines_end(void);
+emu_sdma_queue_t *fake_engine_queue(int gpu, unsigned engine, bool link, const emu_sdma_ring_t *ring);
+void fake_engine_drop(emu_sdma_queue_t *queue, bool left);
+/* Memory objects of the kernel that the GPU may use; and the pointers of late queues. */
+bool fake_ring_mapped(uint64_t at, uint64_t bytes);
+void fake_late_pass(void);
+
 /* Counts a call. True: this call must fail, and errno is set. */
 bool fake_fails(void);
 

@@ -24,7 +24,7 @@ char *stage_memory(size_t bytes)
     char *p = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
 
     memset(p, 0, (bytes + 4095) / 4096 * 4096);
-    thunk_show(p, (bytes + 4095) / 4096 * 4096);
+    fake_show(p, (bytes + 4095) / 4096 * 4096);
     return p;
 }
 
@@ -78,7 +78,7 @@ static void join(stage_t *s)
     stage_plan(s, "pcpy", DMA_ALLGATHER, false);
 }
 
-void stage_begin(stage_t *s, thunk_options_t options)
+void stage_begin(stage_t *s, fake_options_t options)
 {
     fake_gpu_options_t gpus = {.devices = 8, .seed = 1};
     dma_gpu_config_t config = {.device = 0, .record = "all", .timeout = 60};
@@ -90,11 +90,12 @@ void stage_begin(stage_t *s, thunk_options_t options)
     s->machine = machine = tree_read("mi300x-spx");
     s->rt->name = "hip";
     s->rt->device_pci = pci_of;
+    options.running = true;
     options.gen = EMU_SDMA_GFX942;
     options.seed = unit_seed();
     options.rt = s->rt;
     options.topo = s->machine;
-    thunk_begin(&options);
+    fake_begin(&options);
     config.rt = s->rt;
     config.sysfs = s->root;
     pthread_mutex_init(&s->counters.lock, NULL);
@@ -143,7 +144,7 @@ void stage_end(stage_t *s)
 {
     unbind(s);
     dma_gpu_engine_sdma.close(s->unit);
-    thunk_end();
+    fake_end();
     fake_gpu_stop();
     tree_remove(s->root);
     dma_topo_free(s->machine);

@@ -1,6 +1,6 @@
 /*
  * Engines that are bound to a communicator, with one rank of it: rank 0 of three, each with a GPU of an MI300X
- * machine. The packets of rank 0 are executed (libthunk.h). The other two ranks do not exist: the test lets armed programs
+ * machine. The packets of rank 0 are executed (libkfd_fake.h). The other two ranks do not exist: the test lets armed programs
  * go in their place, and their receive buffers are memory of this process.
  */
 #ifndef DMA_TEST_LIBSDMA_STAGE_H
@@ -8,7 +8,7 @@
 
 #include "engine/sdma/private.h"
 #include "libgpu_fake.h"
-#include "libthunk.h"
+#include "libkfd_fake.h"
 #include "node/window.h"
 
 #define STAGE_RANKS 3
@@ -33,7 +33,7 @@ typedef struct stage {
     dma_run_t run;
 } stage_t;
 
-void stage_begin(stage_t *s, thunk_options_t options);
+void stage_begin(stage_t *s, fake_options_t options);
 void stage_end(stage_t *s);
 /* Another communicator of the same ranks, on the unit of `first`. It must end before `first` ends. */
 void stage_begin_beside(stage_t *s, const stage_t *first);

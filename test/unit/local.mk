@@ -93,7 +93,6 @@ unit_tests += \
 	test/unit/test_sdma_ring \
 	test/unit/test_sdma_rocr \
 	test/unit/test_sdma_shaped \
-	test/unit/test_sdma_thunk \
 	test/unit/test_sdma_topology \
 	test/unit/test_sdma_watch \
 	test/unit/test_shape \
@@ -159,6 +158,7 @@ unit_helpers += \
 	test/unit/libinterp_user.c \
 	test/unit/libkfd_fake.c \
 	test/unit/libkfd_fake.h \
+	test/unit/libkfd_fake_engines.c \
 	test/unit/libkfd_fake_internal.h \
 	test/unit/libkfd_fake_queues.c \
 	test/unit/libkfd_fake_rocr.c \
@@ -183,10 +183,6 @@ unit_helpers += \
 	test/unit/libstrips.h \
 	test/unit/libthreads.c \
 	test/unit/libthreads.h \
-	test/unit/libthunk.c \
-	test/unit/libthunk.h \
-	test/unit/libthunk_named.c \
-	test/unit/libthunk_rocr.c \
 	test/unit/libunit.c \
 	test/unit/libunit.h \
 	test/unit/libvendor.c \
@@ -235,18 +231,17 @@ test_unit_test_gpu_runtime_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dlopen,--wrap=dl_i
 test_unit_test_node_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=posix_fallocate
 # counts allocations, and their bytes
 test_unit_test_relay_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=free
-# find the thunk, the ROCr and the providers of libthunk.h
-test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers \
+# find the ROCr and the providers of libkfd_fake.h
+test_unit_test_sdma_arm_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_providers \
 	-Wl,--wrap=malloc,--wrap=calloc,--wrap=clock_gettime
-test_unit_test_sdma_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
-test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
-test_unit_test_sdma_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
-test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
-test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
-test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_parts_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_bound_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_watch_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_engine_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_lower_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_providers
+test_unit_test_sdma_queue_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_providers
 test_unit_test_sdma_rocr_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_rocr_queues_find
-test_unit_test_sdma_record_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_thunk_find,--wrap=dma_rocr_find,--wrap=dma_providers
-test_unit_test_sdma_thunk_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find
+test_unit_test_sdma_record_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=dma_rocr_find,--wrap=dma_providers
 # The kernel's header, if there is one, needs one of DRM's, which may not be there.
 test_unit_test_sdma_kfd_CPPFLAGS = $(AM_CPPFLAGS) -idirafter $(top_srcdir)/test/unit/kernel
 # test a tool, and so need its sources

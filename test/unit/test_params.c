@@ -138,9 +138,9 @@ START_TEST(names)
         refused(p, "autox");
     }
     ck_assert_int_eq(dma_param_set(&params, &dma_param_table[DMA_PARAM_INDEX_queues], "nosuch", why), DMA_ERR_ARG);
-    ck_assert_str_eq(
-        why, "coll_dma_queues is \"nosuch\", which is not one of auto, rocr, kfd, thunk: the default, auto, is used "
-             "instead");
+    ck_assert_str_eq(why,
+                     "coll_dma_queues is \"nosuch\", which is not one of auto, rocr, kfd: the default, auto, is used "
+                     "instead");
 }
 END_TEST
 

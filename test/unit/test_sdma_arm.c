@@ -96,9 +96,9 @@ START_TEST(packets)
     size_t at[3] = {0};
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
-    ck_assert(thunk_quiet());
-    thunk_hold(true);
+    stage_begin(&s, (fake_options_t){0});
+    ck_assert(fake_quiet());
+    fake_hold(true);
     for (int k = 0; k < 2; k++) {
         ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
         ck_assert_uint_eq(armed_bytes, 2 * STAGE_BYTES);
@@ -116,9 +116,9 @@ START_TEST(packets)
             s.run.epoch++;
         }
     }
-    thunk_hold(false);
+    fake_hold(false);
     dma_gpu_engine_sdma.disarm(s.binding);
-    ck_assert(thunk_quiet()); /* the own block has begun */
+    ck_assert(fake_quiet()); /* the own block has begun */
     stage_end(&s);
 }
 END_TEST
@@ -145,7 +145,7 @@ START_TEST(runs_when_all_have_started)
 {
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     s.run.epoch = first_epochs[_i];
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
     for (int k = 0; k < 8; k++) {
@@ -177,7 +177,7 @@ START_TEST(runs_when_all_have_started)
         }
     }
     dma_gpu_engine_sdma.disarm(s.binding);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end(&s);
 }
 END_TEST
@@ -187,7 +187,7 @@ START_TEST(given_up)
 {
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     s.run.epoch = first_epochs[_i];
     for (int k = 0; k < 6; k++) {
         clear(&s);
@@ -195,7 +195,7 @@ START_TEST(given_up)
         dma_gpu_engine_sdma.disarm(s.binding);
         ck_assert_uint_eq(*stage_trigger(&s), 2 * s.run.epoch + 1);
         stage_release(&s);
-        ck_assert(thunk_quiet());
+        ck_assert(fake_quiet());
         ck_assert_uint_eq(*stage_trigger(&s), 2 * s.run.epoch + 1);
         for (int r = 0; r < STAGE_RANKS; r++) {
             ck_assert(untouched(&s, r));
@@ -208,7 +208,7 @@ START_TEST(given_up)
         ck_assert(all_arrived(&s));
         s.run.epoch++;
     }
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end(&s);
 }
 END_TEST
@@ -217,7 +217,7 @@ static void *let_move(void *arg)
 {
     (void)arg;
     usleep(20000);
-    thunk_hold(false);
+    fake_hold(false);
     return NULL;
 }
 
@@ -237,12 +237,12 @@ START_TEST(let_go_before_it_is_given_up)
     uint32_t epoch;
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
     epoch = s.run.epoch++;
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
-    thunk_hold(true);
+    fake_hold(true);
     dma_trigger_release(dma_window_trigger(&s.window, 0, epoch), epoch);
     revoke_while_held(&s);
     s.run.epoch = epoch;
@@ -250,7 +250,7 @@ START_TEST(let_go_before_it_is_given_up)
     ck_assert(all_arrived(&s));
     ck_assert(dma_sdma_is_quiet(dma_sdma_binding(s.binding)));
     clear(&s);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     ck_assert(untouched(&s, 0) && untouched(&s, 1) && untouched(&s, 2));
     stage_end(&s);
 }
@@ -261,7 +261,7 @@ START_TEST(given_up_behind_the_start)
 {
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
     s.run.epoch++;
@@ -269,7 +269,7 @@ START_TEST(given_up_behind_the_start)
     s.run.epoch--;
     dma_gpu_engine_sdma.disarm(s.binding);
     stage_release(&s);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     ck_assert(arrived(&s, 0) && untouched(&s, 1) && untouched(&s, 2));
     for (int q = 0; q < 2; q++) {
         ck_assert_uint_ne(stage_line(&s, q), s.run.epoch);
@@ -279,7 +279,7 @@ START_TEST(given_up_behind_the_start)
     ck_assert(dma_gpu_engine_sdma.unbind(s.binding));
     ck_assert_uint_lt(looks, 50); /* it does not wait for lines that will not come */
     s.binding = NULL;
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end(&s);
 }
 END_TEST
@@ -290,7 +290,7 @@ START_TEST(own_block)
     dma_sdma_unit_t *unit;
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     unit = (dma_sdma_unit_t *)s.unit;
     for (int k = 0; k < 4; k++) {
         clear(&s);
@@ -298,10 +298,10 @@ START_TEST(own_block)
         ck_assert_uint_eq(armed_bytes, 2 * STAGE_BYTES);
         usleep(2000);
         ck_assert(untouched(&s, 0));
-        thunk_hold(true);
+        fake_hold(true);
         ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
         ck_assert(dma_sdma_busy(unit, 0x100000));
-        thunk_hold(false);
+        fake_hold(false);
         while (stage_line(&s, 2) != s.run.epoch) {
             usleep(100);
         }
@@ -316,8 +316,8 @@ START_TEST(own_block)
     }
     dma_gpu_engine_sdma.disarm(s.binding);
     ck_assert(dma_sdma_is_quiet(dma_sdma_binding(s.binding)));
-    ck_assert(thunk_quiet() && untouched(&s, 1) && untouched(&s, 2));
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert(fake_quiet() && untouched(&s, 1) && untouched(&s, 2));
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end(&s);
 }
 END_TEST
@@ -333,11 +333,11 @@ const char *__lsan_default_suppressions(void)
  * When the engine gets to the program, its run has ended long ago, and nothing that is armed behind it makes it run. */
 START_TEST(given_up_and_late)
 {
-    thunk_options_t options = {.left = _i};
+    fake_options_t options = {.left = _i};
     stage_t s;
 
     stage_begin(&s, options);
-    options.late = thunk_queues() + 1; /* the first that is made for an armed program */
+    options.late = fake_counts.made + 1; /* the first that is made for an armed program */
     stage_end(&s);
     stage_begin(&s, options);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
@@ -352,8 +352,8 @@ START_TEST(given_up_and_late)
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
     ck_assert_uint_eq(dma_sdma_binding(s.binding)->trigger, 0); /* and then no more */
     if (_i == 0) {
-        thunk_late_goes();
-        ck_assert(thunk_quiet());
+        fake_late_goes();
+        ck_assert(fake_quiet());
         ck_assert(untouched(&s, 1));
     }
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
@@ -361,7 +361,7 @@ START_TEST(given_up_and_late)
     ck_assert(arrived(&s, 1));
     ck_assert_int_eq(dma_gpu_engine_sdma.unbind(s.binding), _i == 0); /* it may still look at its words */
     s.binding = NULL;
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end(&s);
 }
 END_TEST
@@ -392,7 +392,7 @@ START_TEST(too_long_a_program)
     stage_t s;
     dma_gen_t gen;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     gen = *((dma_sdma_unit_t *)s.unit)->gen;
     gen.max_copy = 8; /* 12288 bytes are 1536 packets */
     ((dma_sdma_unit_t *)s.unit)->gen = &gen;
@@ -413,10 +413,10 @@ START_TEST(not_for_the_next_run)
     stage_t s;
     dma_gen_t gen;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
-    thunk_hold(true);
+    fake_hold(true);
     stage_release(&s);
     gen = *((dma_sdma_unit_t *)s.unit)->gen;
     gen.max_copy = 1; /* as many packets as bytes */
@@ -428,12 +428,12 @@ START_TEST(not_for_the_next_run)
     s.run.epoch--;
     ck_assert_ptr_nonnull(armed_queue(&s, 1));
     ck_assert_ptr_nonnull(armed_queue(&s, 2));
-    thunk_hold(false);
+    fake_hold(false);
     stage_wait(&s);
     ck_assert(all_arrived(&s));
     ck_assert(dma_gpu_engine_sdma.unbind(s.binding));
     s.binding = NULL;
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end(&s);
 }
 END_TEST
@@ -444,8 +444,8 @@ START_TEST(given_up_and_left)
     stage_t s;
     dma_gen_t gen;
 
-    stage_begin(&s, (thunk_options_t){.left = true});
-    thunk_lose("drop-read-pointer:1/1", 1);
+    stage_begin(&s, (fake_options_t){.left = true});
+    fake_lose("drop-read-pointer:1/1", 1);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
     stage_release(&s);
@@ -459,7 +459,7 @@ START_TEST(given_up_and_left)
     ck_assert_ptr_null(armed_queue(&s, 1));
     ck_assert(!dma_gpu_engine_sdma.unbind(s.binding));
     s.binding = NULL;
-    thunk_lose("", 1);
+    fake_lose("", 1);
     stage_end(&s);
 }
 END_TEST
@@ -469,7 +469,7 @@ START_TEST(exchange_through_memory)
 {
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     dma_plan_free(s.plan);
     stage_plan(&s, "swap", DMA_ALLTOALL, true);
     s.run.recv.bytes = STAGE_BYTES - 1;
@@ -485,19 +485,19 @@ START_TEST(queues_that_must_not_wait)
     unsigned before;
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){.old = _i == 0, .queues = _i == 2 ? 4 : 0});
+    stage_begin(&s, (fake_options_t){.minor = _i == 0 ? 16 : 0, .max_queues = _i == 2 ? 4 : 0});
     if (_i == 1) {
         dma_gpu_engine_sdma.unbind(s.binding);
         s.traits[2].node = s.traits[1].node;
         stage_bind(&s);
         s.run.binding = s.binding;
     }
-    before = thunk_queues();
+    before = fake_counts.made;
     expect_nothing(&s);
-    ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0);
+    ck_assert_uint_le(fake_counts.made - before, _i == 2 ? 1 : 0);
     ck_assert_ptr_null(dma_sdma_binding(s.binding)->armed_queues[1]); /* what there was has been given back */
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
-    ck_assert_uint_le(thunk_queues() - before, _i == 2 ? 1 : 0); /* and is not asked for again */
+    ck_assert_uint_le(fake_counts.made - before, _i == 2 ? 1 : 0); /* and is not asked for again */
     ck_assert_uint_eq(dma_sdma_binding(s.binding)->trigger, 0);
     stage_end(&s);
 }
@@ -509,7 +509,7 @@ START_TEST(queues_of_the_parent)
     dma_sdma_unit_t *unit;
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     unit = (dma_sdma_unit_t *)s.unit;
     atomic_store(unit->queues.owner, 0);
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_UNSUPPORTED);
@@ -547,10 +547,10 @@ START_TEST(without_memory)
     dma_status_t armed, bound;
     stage_t s;
 
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK); /* makes the queues */
     dma_gpu_engine_sdma.disarm(s.binding);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     free(((dma_sdma_unit_t *)s.unit)->draft); /* as in front of the first */
     ((dma_sdma_unit_t *)s.unit)->draft = NULL;
     job.traits = s.traits;

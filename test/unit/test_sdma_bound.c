@@ -107,7 +107,7 @@ START_TEST(turns_of_two)
     unsigned full = 0;
     rows_t a, b;
 
-    stage_begin(&a.s, (thunk_options_t){0});
+    stage_begin(&a.s, (fake_options_t){0});
     stage_begin_beside(&b.s, &a.s);
     ck_assert_ptr_eq(dma_sdma_binding(a.s.binding)->queues[1], dma_sdma_binding(b.s.binding)->queues[1]);
     rows_init(&a, 1);
@@ -115,18 +115,18 @@ START_TEST(turns_of_two)
     for (uint64_t left = 0; left < 200; left += 5) {
         rows_clear(&a);
         rows_clear(&b);
-        thunk_hold(true);
+        fake_hold(true);
         fill(dma_sdma_binding(a.s.binding)->queues[1], left);
         full += dma_gpu_engine_sdma.start(&a.s.run) == DMA_AGAIN;
-        thunk_hold(false);
-        ck_assert(thunk_quiet());
+        fake_hold(false);
+        ck_assert(fake_quiet());
         rows_finish(&b);
         rows_finish(&a);
         a.s.run.epoch++;
         b.s.run.epoch++;
     }
     ck_assert_uint_gt(full, 20);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end_beside(&b.s);
     stage_end(&a.s);
     rows_free(&a);
@@ -141,7 +141,7 @@ START_TEST(two_destinations)
     unsigned full = 0;
     rows_t a;
 
-    stage_begin(&a.s, (thunk_options_t){0});
+    stage_begin(&a.s, (fake_options_t){0});
     dma_plan_free(a.s.plan);
     stage_plan(&a.s, "bcst", DMA_ALLGATHER, false);
     ck_assert_int_eq(a.s.plan->progs[1].ops[2].code, DMA_OP_COPY2);
@@ -152,15 +152,15 @@ START_TEST(two_destinations)
     a.s.targets[2].shape = _i & 4 ? &received_shape : NULL;
     for (uint64_t left = 5; left < 150; left += 48) {
         rows_clear(&a);
-        thunk_hold(true);
+        fake_hold(true);
         fill(dma_sdma_binding(a.s.binding)->queues[a.s.plan->progs[1].link], left);
         full += dma_gpu_engine_sdma.start(&a.s.run) == DMA_AGAIN;
-        thunk_hold(false);
+        fake_hold(false);
         rows_finish(&a);
         a.s.run.epoch++;
     }
     ck_assert_uint_gt(full, 0);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end(&a.s);
     rows_free(&a);
 }
@@ -172,9 +172,9 @@ START_TEST(memory_stays_while_under_way)
     uint64_t temp[STAGE_RANKS + 1];
     rows_t a;
 
-    stage_begin(&a.s, (thunk_options_t){0});
+    stage_begin(&a.s, (fake_options_t){0});
     rows_init(&a, 1);
-    thunk_hold(true);
+    fake_hold(true);
     ck_assert_int_eq(dma_gpu_engine_sdma.start(&a.s.run), DMA_OK);
     for (int i = 1; i <= STAGE_RANKS; i++) {
         temp[i] = dma_sdma_binding(a.s.binding)->shaped[i].temp;
@@ -183,7 +183,7 @@ START_TEST(memory_stays_while_under_way)
     ck_assert(!dma_gpu_engine_sdma.unbind(a.s.binding));
     a.s.binding = NULL;
     ck_assert_uint_eq(fake_gpu_calls("free"), 0);
-    thunk_hold(false);
+    fake_hold(false);
     stage_wait(&a.s);
     rows_check(&a);
     for (int i = 1; i <= STAGE_RANKS; i++) {
@@ -205,16 +205,15 @@ const char *__lsan_default_suppressions(void)
 START_TEST(late_at_the_end)
 {
     fake_gpu_options_t options = {.devices = 1, .seed = unit_seed()};
-    thunk_options_t late = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .late = 3, .left = true};
-    const dma_provider_gpu_t gpu = {.gpu_id = 2};
+    fake_options_t late = {.running = true, .seed = unit_seed(), .gen = EMU_SDMA_GFX942, .late = 3, .left = true};
     const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
     dma_sdma_unit_t *unit = calloc(1, sizeof(*unit));
     char reason[DMA_PROVIDER_WHY_BYTES];
     dma_gpu_scope_t scope;
 
     unit->rt = fake_gpu_start(&options);
-    thunk_begin(&late);
-    ck_assert_int_eq(dma_queues_open(&unit->queues, dma_providers, "auto", &gpu, &host, reason), DMA_OK);
+    fake_begin(&late);
+    ck_assert_int_eq(dma_queues_open(&unit->queues, fake_providers, "auto", &fake_gpu, &host, reason), DMA_OK);
     ck_assert_int_eq(unit->rt->enter(0, &scope), DMA_OK);
     for (uint32_t i = 0; i < 2; i++) {
         dma_map_pick_t pick = {.kind = DMA_MAP_ENGINE, .engine = 2 + i};
@@ -227,10 +226,10 @@ START_TEST(late_at_the_end)
         dma_ring_publish(&queue->ring);
     }
     unit->rt->leave(&scope);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     dma_gpu_engine_sdma.close((dma_gpu_unit_t *)unit);
     ck_assert_uint_eq(fake_gpu_calls("free"), 1);
-    thunk_end();
+    fake_end();
 }
 END_TEST
 

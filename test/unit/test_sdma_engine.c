@@ -11,8 +11,8 @@
 #include "device/device.h"
 #include "engine/sdma/private.h"
 #include "libengine_call.h"
+#include "libkfd_fake.h"
 #include "libsdma_tree.h"
-#include "libthunk.h"
 #include "libunit.h"
 
 #define STUCK_SECONDS 2 /* an engine that works does not stand still for so long, even on a busy machine */
@@ -44,7 +44,7 @@ static dma_status_t pci_of_device(int device, dma_gpu_pci_t *pci)
     return status;
 }
 
-static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(rank_t *r), thunk_options_t options)
+static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(rank_t *r), fake_options_t options)
 {
     job_t job = call_job(n, body, NULL);
 
@@ -57,11 +57,12 @@ static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(
     job.params.sysfs = root;
     job.params.record = "all";
     job.params.arena_bytes = 4u << 20;
+    options.running = true;
     options.seed = unit_seed() + (uint64_t)n;
     options.gen = gen;
     options.rt = job.runtime;
     options.topo = machine;
-    thunk_begin(&options);
+    fake_begin(&options);
     if (options.left) {
         fake_gpu_may_stay();
     }
@@ -71,7 +72,7 @@ static job_t sdma_job(const char *name, emu_sdma_gen_t gen, int n, void (*body)(
 static void run_job(job_t *job)
 {
     call_run_job(job);
-    thunk_end();
+    fake_end();
     tree_remove(root);
     dma_topo_free(machine);
 }
@@ -142,13 +143,13 @@ static const struct {
 START_TEST(collectives)
 {
     for (size_t m = 0; m < sizeof(machines) / sizeof(machines[0]); m++) {
-        thunk_options_t options = {
-            .old = machines[m].old, .missing = machines[m].missing, .early_polls = machines[m].early_polls};
+        fake_options_t options = {
+            .minor = machines[m].old ? 16 : 0, .missing = machines[m].missing, .early_polls = machines[m].early_polls};
         job_t job = sdma_job(machines[m].name, machines[m].gen, machines[m].ranks, all_operations, options);
 
         snprintf(job.params.gpu_variant, sizeof(job.params.gpu_variant), "%s", variants[_i]);
         run_job(&job);
-        ck_assert_msg(thunk_reports() == 0, "%s: %s", machines[m].name, thunk_report());
+        ck_assert_msg(fake_broken() == 0, "%s: %s", machines[m].name, fake_broken_text());
         ck_assert_int_eq(reports_count("device"), 0);
     }
 }
@@ -219,23 +220,23 @@ static void starts(rank_t *r)
 /* Waits of the CPU, where a POLL may end early: nothing is armed. */
 START_TEST(persistent_without_polls)
 {
-    job_t job = sdma_job("mi100", EMU_SDMA_GFX900, 3, starts, (thunk_options_t){.early_polls = 4});
+    job_t job = sdma_job("mi100", EMU_SDMA_GFX900, 3, starts, (fake_options_t){.early_polls = 4});
 
     run_job(&job);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     ck_assert_msg(strstr(reports_first("engine"), "waits by the CPU"), "%s", reports_first("engine"));
 }
 END_TEST
 
 START_TEST(persistent)
 {
-    thunk_options_t options = {0};
+    fake_options_t options = {0};
     job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2 + _i, starts, options);
 
     job.params.armed_seconds = 0.01;
     run_job(&job);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
-    ck_assert_uint_gt(thunk_queues(), 3 * (2 + (unsigned)_i)); /* queues of their own for armed programs */
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
+    ck_assert_uint_gt(fake_counts.made, 3 * (2 + (unsigned)_i)); /* queues of their own for armed programs */
 }
 END_TEST
 
@@ -260,35 +261,35 @@ static void check_refusal(job_t *job, const char *topic, const char *reason)
     run_job(job);
     ck_assert_uint_eq(reasons_count(DMA_REASON_engine_refused), 2);
     ck_assert_msg(strstr(reports_first(topic), reason), "reported: \"%s\"", reports_first(topic));
-    ck_assert_uint_eq(thunk_reports(), 0);
+    ck_assert_uint_eq(fake_broken(), 0);
 }
 
 START_TEST(refusals)
 {
-    job_t job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){.absent = true});
+    job_t job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (fake_options_t){.no_rocr = true});
 
-    check_refusal(&job, "sdma", "there is none");
+    check_refusal(&job, "sdma", "kfd: ROCr is not loaded");
 
-    job = sdma_job("mi308x", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){.old = true});
-    check_refusal(&job, "sdma", "thunk: it cannot name engines");
+    job = sdma_job("mi308x", EMU_SDMA_GFX942, 2, host_serves, (fake_options_t){.minor = 16});
+    check_refusal(&job, "sdma", "kfd: it cannot name engines");
 
-    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (fake_options_t){0});
     table->name = "cuda";
     check_refusal(&job, "sdma", "not AMD's");
 
-    job = sdma_job("mi300x-dpx-functions", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    job = sdma_job("mi300x-dpx-functions", EMU_SDMA_GFX942, 2, host_serves, (fake_options_t){0});
     table->device_pci = pci_of_device;
     check_refusal(&job, "sdma", "which partition");
 
-    job = sdma_job("mi300x-cpx", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    job = sdma_job("mi300x-cpx", EMU_SDMA_GFX942, 2, host_serves, (fake_options_t){0});
     check_refusal(&job, "sdma", "several GPUs or partitions");
 
-    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (fake_options_t){0});
     job.params.sysfs = "/nonexistent";
     check_refusal(&job, "device", "no engine serves");
 
     setenv("HSA_ENABLE_SDMA", "0", 1);
-    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (thunk_options_t){0});
+    job = sdma_job("mi300x-4", EMU_SDMA_GFX942, 2, host_serves, (fake_options_t){0});
     check_refusal(&job, "sdma", "HSA_ENABLE_SDMA");
     unsetenv("HSA_ENABLE_SDMA");
 }
@@ -298,11 +299,11 @@ END_TEST
  * used, and the rest works. */
 START_TEST(packets_that_are_not_there)
 {
-    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX90A, 2, all_operations, (thunk_options_t){.left = true});
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX90A, 2, all_operations, (fake_options_t){.left = true});
 
     run_job(&job);
-    ck_assert_msg(strstr(thunk_report(), "generation"), "%s", thunk_report());
-    ck_assert_uint_eq(thunk_reports(), 2); /* one exchange on each rank */
+    ck_assert_msg(strstr(fake_broken_text(), "generation"), "%s", fake_broken_text());
+    ck_assert_uint_eq(fake_broken(), 2); /* one exchange on each rank */
     ck_assert_uint_gt(reasons_count(DMA_REASON_packet_failed), 0);
 }
 END_TEST
@@ -310,10 +311,10 @@ END_TEST
 /* The driver gives so few queues that a rank has none for a link: no rank uses the engines, and the data are right. */
 START_TEST(few_queues)
 {
-    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 4, by_whatever, (thunk_options_t){.queues = 6});
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 4, by_whatever, (fake_options_t){.max_queues = 6});
 
     run_job(&job);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     /* it says so when it binds, or, with not even one queue, when it opens */
     ck_assert_int_gt(reports_count("bind") + reports_count("device"), 0);
     ck_assert_uint_gt(reasons_count(DMA_REASON_bind_refused) + reasons_count(DMA_REASON_engine_refused), 0);
@@ -347,10 +348,11 @@ static void broken(rank_t *r)
 /* Every queue faults at its so-manieth packet: an error on all ranks, not a hang. */
 START_TEST(queues_that_fault)
 {
-    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 3, broken, (thunk_options_t){.fault_packet = 25, .left = true});
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 3, broken, (fake_options_t){.fault_packet = 25, .left = true});
 
+    job.params.timeout = STUCK_SECONDS; /* the driver reports none */
     run_job(&job);
-    ck_assert_uint_gt(thunk_reports(), 0);
+    ck_assert_uint_gt(fake_broken(), 0);
 }
 END_TEST
 
@@ -390,10 +392,11 @@ static void broken_armed(rank_t *r)
 START_TEST(armed_queues_that_fault)
 {
     job_t job =
-        sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, broken_armed, (thunk_options_t){.fault_packet = 40, .left = true});
+        sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, broken_armed, (fake_options_t){.fault_packet = 40, .left = true});
 
+    job.params.timeout = STUCK_SECONDS;
     run_job(&job);
-    ck_assert_uint_gt(thunk_reports(), 0);
+    ck_assert_uint_gt(fake_broken(), 0);
 }
 END_TEST
 
@@ -409,7 +412,7 @@ static void standing_still(rank_t *r)
     for (int k = 0; k < 4; k++) {
         threads_barrier(r);
         if (k == 3 && r->rank == 0) {
-            thunk_hold(true);
+            fake_hold(true);
         }
         threads_barrier(r);
         if (k == 2 && r->rank == 1) {
@@ -425,8 +428,8 @@ static void standing_still(rank_t *r)
         must(r, atomic_load(&flag) == (k < 3 ? 1 : -1), "start %d", k);
     }
     threads_barrier(r);
-    thunk_hold(false);
-    must(r, thunk_quiet(), "an engine still has something to do");
+    fake_hold(false);
+    must(r, fake_quiet(), "an engine still has something to do");
     threads_barrier(r);
     dma_channel_destroy(ch);
     threads_barrier(r);
@@ -435,11 +438,11 @@ static void standing_still(rank_t *r)
 
 START_TEST(armed_queues_that_stand_still)
 {
-    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, standing_still, (thunk_options_t){.left = true});
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, standing_still, (fake_options_t){.left = true});
 
     job.params.timeout = STUCK_SECONDS;
     run_job(&job);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
 }
 END_TEST
 
@@ -501,11 +504,11 @@ static void without_a_peer(rank_t *r)
 
 START_TEST(started_without_a_peer)
 {
-    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, without_a_peer, (thunk_options_t){0});
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, without_a_peer, (fake_options_t){0});
 
     job.ncomms = 2;
     run_job(&job);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
 }
 END_TEST
 
@@ -570,10 +573,10 @@ static void too_late(rank_t *r)
 
 START_TEST(started_behind_a_failure)
 {
-    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, too_late, (thunk_options_t){0});
+    job_t job = sdma_job("mi300x-spx", EMU_SDMA_GFX942, 2, too_late, (fake_options_t){0});
 
     run_job(&job);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
 }
 END_TEST
 

@@ -13,6 +13,7 @@
 #include "engine/sdma/packet.h"
 #include "engine/sdma/queue.h"
 #include "libkfd_fake.h"
+#include "libsdma_tree.h"
 #include "libunit.h"
 
 #define PAGE  4096u
@@ -464,6 +465,29 @@ START_TEST(come_and_go)
 }
 END_TEST
 
+/* ROCr lists GPUs, and partitions of a GPU, in an order of its own. */
+START_TEST(which)
+{
+    static const char *const machines[] = {"mi300x-spx", "mi300x-cpx", "mi300x-dpx-functions"};
+    dma_topo_t *topo = tree_read(machines[_i]);
+    dma_rocr_handle_t agent, before = {0};
+    const char *reason;
+    dma_rocr_t rocr;
+
+    fake_begin(&(fake_options_t){.topo = topo});
+    ck_assert_int_eq(fake_find_rocr(&rocr, &reason), DMA_OK);
+    for (uint32_t i = 0; i < topo->ngpus; i++) {
+        const dma_rocr_address_t address = {topo->gpus[i].domain, dma_topo_location_id(&topo->gpus[i])};
+
+        ck_assert_msg(dma_rocr_find_gpu(&rocr, &address, &agent, &reason) == DMA_OK, "%s", reason);
+        ck_assert_uint_eq(agent.handle, i ? before.handle + 1 : agent.handle);
+        before = agent;
+    }
+    fake_end();
+    dma_topo_free(topo);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("queues from the kernel driver");
@@ -485,5 +509,6 @@ int main(void)
     unit_test(suite, child, 4);
     unit_test(suite, still_waiting, 4);
     unit_test(suite, come_and_go, 20);
+    unit_loop(suite, which, 0, 3, 4);
     return unit_main(suite);
 }

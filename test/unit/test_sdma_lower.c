@@ -7,8 +7,8 @@
 #include <unistd.h>
 
 #include "engine/sdma/lower.h"
+#include "libkfd_fake.h"
 #include "libsdma_decode.h"
-#include "libthunk.h"
 #include "libunit.h"
 
 #define STEP   0x500000001000u
@@ -473,8 +473,10 @@ START_TEST(executed)
         uint32_t device_id;
         unsigned early_polls;
     } kinds[] = {{EMU_SDMA_GFX942, 0x74a1, 0}, {EMU_SDMA_GFX90A, 0x7408, 0}, {EMU_SDMA_GFX900, 0x738c, 4}};
-    thunk_options_t options = {
-        .seed = unit_seed() + (uint64_t)_i, .gen = kinds[_i % 3].gen, .early_polls = kinds[_i % 3].early_polls};
+    fake_options_t options = {.running = true,
+                              .seed = unit_seed() + (uint64_t)_i,
+                              .gen = kinds[_i % 3].gen,
+                              .early_polls = kinds[_i % 3].early_polls};
     dma_gen_t gen = small_gen(gen_of(kinds[_i % 3].device_id));
     dma_shaped_t shaped = {0};
     dma_queues_t queues;
@@ -483,7 +485,6 @@ START_TEST(executed)
     char *send = aligned_alloc(4096, 3 * 4096), *recv[3], *model[3];
     uint32_t *words = aligned_alloc(4096, 4096);
     uint64_t used = 0;
-    const dma_provider_gpu_t gpu = {.gpu_id = 3};
     const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
     char why[DMA_PROVIDER_WHY_BYTES];
     const char *reason;
@@ -492,8 +493,8 @@ START_TEST(executed)
     scene_t s;
 
     rng = options.seed;
-    thunk_begin(&options);
-    ck_assert_int_eq(dma_queues_open(&queues, dma_providers, "auto", &gpu, &host, why), DMA_OK);
+    fake_begin(&options);
+    ck_assert_int_eq(dma_queues_open(&queues, fake_providers, "auto", &fake_gpu, &host, why), DMA_OK);
     scene_begin(&s, &gen, 4096);
     scene_end(&s);
     ck_assert_int_eq(queues.provider->ops->create(queues.provider, DMA_MAP_HOST, 0, RING, &made, &reason), DMA_OK);
@@ -510,8 +511,8 @@ START_TEST(executed)
     s.to.shaped = &shaped;
     s.to.line = (uint64_t)(uintptr_t)(words + 16);
     s.queue.temp = (uint64_t)(uintptr_t)(words + 512);
-    thunk_show(words, 4096);
-    thunk_show(send, 3 * 4096);
+    fake_show(words, 4096);
+    fake_show(send, 3 * 4096);
     for (uint64_t i = 0; i < 3 * 4096; i++) {
         send[i] = (char)draw(256);
     }
@@ -524,24 +525,24 @@ START_TEST(executed)
         }
         memcpy(model[r], recv[r], PLACE_BYTES);
         s.targets[r].addr = (uint64_t)(uintptr_t)recv[r];
-        thunk_show(recv[r], 25 * 4096);
+        fake_show(recv[r], 25 * 4096);
     }
     for (int i = 0; i < 30; i++) {
         random_op(&s, model, send, &used);
     }
     add(&s, DMA_OP_SIGNAL, 0);
 
-    thunk_hold(true); /* so that the ring is full at least once */
+    fake_hold(true); /* so that the ring is full at least once */
     while (dma_lower_program(&s.run, &s.prog, &s.to, &from) == DMA_AGAIN) {
         dma_ring_publish(&s.queue.ring);
-        thunk_hold(false);
+        fake_hold(false);
         again++;
         usleep((unsigned)draw(100));
     }
     dma_ring_publish(&s.queue.ring);
-    thunk_hold(false);
-    ck_assert(thunk_quiet());
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    fake_hold(false);
+    ck_assert(fake_quiet());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     ck_assert_uint_eq(words[16], EPOCH);
     for (int r = 0; r < 3; r++) {
         for (int i = 0; i < PLACE_BYTES; i++) {
@@ -553,7 +554,7 @@ START_TEST(executed)
     ck_assert_uint_gt(again, 0);
     queues.provider->ops->destroy(queues.provider, &made);
     dma_queues_close(&queues);
-    thunk_end();
+    fake_end();
     free(words);
     free(send);
 }

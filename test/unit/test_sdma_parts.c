@@ -30,7 +30,7 @@ static uint32_t rparts_of(int rank)
 static void begin(parted_t *p, double patience, double seconds)
 {
     memset(p, 0, sizeof(*p));
-    stage_begin(&p->s, (thunk_options_t){0});
+    stage_begin(&p->s, (fake_options_t){0});
     p->ready = (uint32_t *)(void *)stage_memory(2 * BANK * sizeof(uint32_t));
     p->arrived = (uint32_t *)(void *)stage_memory(STAGE_RANKS * 2 * BANK * sizeof(uint32_t));
     p->parts = (dma_parts_t){.magic = DMA_PARTS_MAGIC,
@@ -57,7 +57,7 @@ static void begin(parted_t *p, double patience, double seconds)
 
 static void end(parted_t *p)
 {
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     stage_end(&p->s);
     free(p->ready);
     free(p->arrived);
@@ -241,7 +241,7 @@ START_TEST(late)
         ck_assert_int_eq(dma_gpu_engine_sdma.advance(&p.s.run), DMA_OK);
         usleep(100);
     }
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     for (uint32_t u = 1; u < UNITS; u++) {
         expect_nothing(&p, u);
         make_unit(&p, u);
@@ -272,7 +272,7 @@ START_TEST(given_up)
     }
     ck_assert(dma_gpu_engine_sdma.unbind(p.s.binding));
     p.s.binding = NULL;
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     for (const dma_queue_t *q = ((dma_sdma_unit_t *)p.s.unit)->queues.list; q; q = q->next) {
         ck_assert(!q->exclusive);
     }
@@ -298,7 +298,7 @@ START_TEST(given_up_before_peers)
     }
     ck_assert_uint_eq(stage_reasons(&p.s, DMA_REASON_parts_order) + stage_reasons(&p.s, DMA_REASON_parts_late), 0);
     dma_gpu_engine_sdma.disarm(p.s.binding);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     stage_release(&p.s); /* by a peer that is late */
     for (int k = 0; k < 50; k++) {
         ck_assert_int_eq(dma_gpu_engine_sdma.advance(&p.s.run), DMA_OK);
@@ -323,7 +323,7 @@ START_TEST(revoked)
         arm(&p);
         make_ready(&p, 3);
         dma_gpu_engine_sdma.disarm(p.s.binding);
-        ck_assert(thunk_quiet());
+        ck_assert(fake_quiet());
         for (uint32_t u = 0; u < UNITS; u++) {
             expect_nothing(&p, u);
         }

@@ -95,19 +95,20 @@ static const dma_provider_ops_t plain_ops = {
     .destroy = plain_destroy,
 };
 
-/* The name of the provider that such a search finds first, or why it finds none. */
+static const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
+
+/* The name of the provider whose queues are used, or why there is none. */
 static const char *found(const dma_provider_ops_t *const *list, const char *wanted, const dma_provider_gpu_t *gpu)
 {
     static char why[DMA_PROVIDER_WHY_BYTES];
-    dma_provider_search_t search = dma_provider_search(list, wanted, gpu, why);
     const dma_provider_ops_t *ops;
-    dma_provider_t *p;
+    dma_queues_t q;
 
-    if (dma_provider_open(&search, &p) != DMA_OK) {
+    if (dma_queues_open(&q, list, wanted, gpu, &host, why) != DMA_OK) {
         return why;
     }
-    ops = p->ops;
-    ops->close(p);
+    ops = q.provider->ops;
+    dma_queues_close(&q);
     ck_assert_int_eq(plain.opened, 0);
     return ops->name;
 }
@@ -148,38 +149,26 @@ START_TEST(choice)
     ck_assert_str_eq(found(list, "auto", &fake_gpu), "bad: it never does; kfd: ROCr does not run");
     fake_end();
     /* In a process without ROCm none has what it needs, and none of it is loaded for that. */
-    ck_assert_str_eq(found(dma_providers, "auto", &fake_gpu),
-                     "rocr: ROCr is not loaded; thunk: ROCr has no libhsakmt of its own in this process; "
-                     "kfd: ROCr is not loaded");
+    ck_assert_str_eq(found(dma_providers, "auto", &fake_gpu), "rocr: ROCr is not loaded; kfd: ROCr is not loaded");
 }
 END_TEST
 
-/* A provider that can name engines goes before those that cannot, wherever it is in the list; and each is found once. */
-START_TEST(names_engines_first)
+/* The list decides, also between one that can name engines and one that cannot; and where engines must be named, who can. */
+START_TEST(in_the_order_of_the_list)
 {
-    const dma_provider_ops_t *list[] = {&bad, &plain_ops, fake_providers[0], NULL};
-    char why[DMA_PROVIDER_WHY_BYTES];
-    dma_provider_search_t search;
-    dma_provider_t *p;
+    const dma_provider_ops_t *first[] = {&bad, &plain_ops, fake_providers[0], NULL};
+    const dma_provider_ops_t *last[] = {&bad, fake_providers[0], &plain_ops, NULL};
+    const dma_provider_gpu_t numbered = by_number();
 
     fake_begin(&usual);
-    search = dma_provider_search(list, "auto", &fake_gpu, why);
-    ck_assert_int_eq(dma_provider_open(&search, &p), DMA_OK);
-    ck_assert_str_eq(p->ops->name, "kfd");
-    p->ops->close(p);
-    ck_assert_int_eq(dma_provider_open(&search, &p), DMA_OK);
-    ck_assert_str_eq(p->ops->name, "plain");
-    p->ops->close(p);
-    ck_assert_int_eq(dma_provider_open(&search, &p), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why, "bad: it never does");
-    ck_assert_int_eq(plain.opened, 0);
-    ck_assert_str_eq(found(list, "plain", &fake_gpu), "plain");
-    fake_end();
-    fake_begin(&(fake_options_t){.minor = 16});
-    ck_assert_str_eq(found(list, "auto", &fake_gpu), "plain"); /* neither can: the list decides */
+    ck_assert_str_eq(found(first, "auto", &fake_gpu), "plain");
+    ck_assert_str_eq(found(first, "auto", &numbered), "kfd");
+    ck_assert_str_eq(found(first, "kfd", &fake_gpu), "kfd");
+    ck_assert_str_eq(found(last, "auto", &fake_gpu), "kfd");
+    ck_assert_str_eq(found(last, "plain", &fake_gpu), "plain");
     fake_end();
     fake_begin(&(fake_options_t){.no_rocr = true});
-    ck_assert_str_eq(found(list, "auto", &fake_gpu), "plain");
+    ck_assert_str_eq(found(last, "auto", &fake_gpu), "plain");
     fake_end();
 }
 END_TEST
@@ -196,9 +185,8 @@ START_TEST(first_queue_refused)
         {{.extra = 4096}, "kfd: the kernel does not accept the engine or the memory"},
         {{.no_doorbells = true}, "kfd: the doorbells cannot be mapped"},
     };
-    const dma_provider_ops_t *list[] = {&plain_ops, fake_providers[0], NULL};
+    const dma_provider_ops_t *list[] = {fake_providers[0], &plain_ops, NULL};
     const dma_provider_gpu_t numbered = by_number();
-    const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
     char why[DMA_PROVIDER_WHY_BYTES];
     dma_queues_t q;
 
@@ -223,8 +211,7 @@ END_TEST
 /* Nothing is said of a provider that was not asked. */
 START_TEST(first_queue_made)
 {
-    const dma_provider_ops_t *list[] = {&bad, &plain_ops, fake_providers[0], NULL};
-    const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
+    const dma_provider_ops_t *list[] = {&bad, fake_providers[0], &plain_ops, NULL};
     char why[DMA_PROVIDER_WHY_BYTES];
     dma_queues_t q;
 
@@ -245,7 +232,7 @@ int main(void)
     Suite *suite = suite_create("providers of queues");
 
     unit_test(suite, choice, 4);
-    unit_test(suite, names_engines_first, 4);
+    unit_test(suite, in_the_order_of_the_list, 4);
     unit_loop(suite, first_queue_refused, 0, 4, 4);
     unit_test(suite, first_queue_made, 4);
     return unit_main(suite);

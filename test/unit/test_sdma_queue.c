@@ -11,7 +11,7 @@
 
 #include "engine/sdma/packet.h"
 #include "engine/sdma/private.h"
-#include "libthunk.h"
+#include "libkfd_fake.h"
 #include "libunit.h"
 
 static dma_sdma_unit_t unit;
@@ -19,23 +19,23 @@ static dma_sdma_unit_t unit;
 /* The pick for the queue that each process has from the begin on. */
 static const dma_map_pick_t host = {.kind = DMA_MAP_HOST};
 
-static void begin(thunk_options_t options)
+static void begin(fake_options_t options)
 {
-    const dma_provider_gpu_t gpu = {.gpu_id = 2};
     char reason[DMA_PROVIDER_WHY_BYTES];
     dma_status_t status;
 
+    options.running = true;
     options.seed = unit_seed();
     options.gen = EMU_SDMA_GFX942;
-    thunk_begin(&options);
-    status = dma_queues_open(&unit.queues, dma_providers, "auto", &gpu, &host, reason);
+    fake_begin(&options);
+    status = dma_queues_open(&unit.queues, fake_providers, "auto", &fake_gpu, &host, reason);
     ck_assert_msg(status == DMA_OK, "%s", reason);
 }
 
 static void end(void)
 {
     dma_queues_close(&unit.queues);
-    thunk_end();
+    fake_end();
 }
 
 static dma_map_pick_t on_engine(uint32_t engine, uint32_t candidates)
@@ -53,18 +53,18 @@ static void works(dma_queue_t *queue)
     ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_FENCE_DWORDS, 1, &p), DMA_OK);
     dma_packet_fence(p, queue->go_addr, ++value);
     dma_ring_publish(&queue->ring);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     ck_assert_uint_eq(atomic_load(word), value);
 }
 
 START_TEST(one_for_each_engine)
 {
-    dma_map_pick_t xgmi = {.kind = DMA_MAP_XGMI}, four = on_engine(4, 0), six = on_engine(6, 0);
+    dma_map_pick_t xgmi = {.kind = DMA_MAP_XGMI}, four = on_engine(4, 0), five = on_engine(5, 0);
     dma_queue_t *q[6];
 
-    begin((thunk_options_t){0});
+    begin((fake_options_t){0});
     q[0] = dma_queue_get(&unit.queues, &four, 1);
-    q[1] = dma_queue_get(&unit.queues, &six, 2);
+    q[1] = dma_queue_get(&unit.queues, &five, 2);
     q[2] = dma_queue_get(&unit.queues, &host, 0);
     q[3] = dma_queue_get(&unit.queues, &xgmi, 3);
     q[4] = dma_queue_get(&unit.queues, &xgmi, 4); /* another peer: the driver may have another engine */
@@ -79,25 +79,25 @@ START_TEST(one_for_each_engine)
     ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 9), q[0]);
     ck_assert_ptr_eq(dma_queue_get(&unit.queues, &host, 9), q[2]);
     ck_assert_ptr_eq(dma_queue_get(&unit.queues, &xgmi, 4), q[4]);
-    ck_assert_uint_eq(thunk_queues(), 5);
+    ck_assert_uint_eq(fake_counts.made, 5);
     end();
-    ck_assert_uint_eq(thunk_reports(), 0);
+    ck_assert_uint_eq(fake_broken(), 0);
 }
 END_TEST
 
 /* No room: an engine that would do as well, and no other: what it does for a link that is not its own is not known. */
 START_TEST(none_left)
 {
-    dma_map_pick_t four = on_engine(4, 1 << 6), six = on_engine(6, 0), eight = on_engine(8, 1 << 6),
-                   ten = on_engine(10, 0);
+    dma_map_pick_t two = on_engine(2, 1 << 3), three = on_engine(3, 0), four = on_engine(4, 1 << 3),
+                   five = on_engine(5, 0);
     dma_queue_t *a, *b;
 
-    begin((thunk_options_t){.queues = 3});
-    a = dma_queue_get(&unit.queues, &four, 1);
-    b = dma_queue_get(&unit.queues, &six, 2);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &eight, 3), b);
-    ck_assert_ptr_null(dma_queue_get(&unit.queues, &ten, 3));
-    ck_assert_ptr_null(dma_queue_get_exclusive(&unit.queues, &ten, 3));
+    begin((fake_options_t){.max_queues = 3});
+    a = dma_queue_get(&unit.queues, &two, 1);
+    b = dma_queue_get(&unit.queues, &three, 2);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 3), b);
+    ck_assert_ptr_null(dma_queue_get(&unit.queues, &five, 3));
+    ck_assert_ptr_null(dma_queue_get_exclusive(&unit.queues, &five, 3));
     works(a);
     end();
 }
@@ -106,15 +106,15 @@ END_TEST
 /* Who has given a queue back does not count any more. */
 START_TEST(least_used)
 {
-    dma_map_pick_t four = on_engine(4, 0), six = on_engine(6, 0), any = {.kind = DMA_MAP_XGMI};
+    dma_map_pick_t four = on_engine(4, 0), five = on_engine(5, 0), any = {.kind = DMA_MAP_XGMI};
     dma_queue_t *a, *b;
 
-    begin((thunk_options_t){.queues = 3});
+    begin((fake_options_t){.max_queues = 3});
     a = dma_queue_get(&unit.queues, &four, 1);
     ck_assert_ptr_eq(dma_queue_get(&unit.queues, &four, 1), a);
-    b = dma_queue_get(&unit.queues, &six, 2);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &six, 2), b);
-    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &six, 2), b);
+    b = dma_queue_get(&unit.queues, &five, 2);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &five, 2), b);
+    ck_assert_ptr_eq(dma_queue_get(&unit.queues, &five, 2), b);
     dma_queue_put(&unit.queues, a);
     dma_queue_put(&unit.queues, b);
     dma_queue_put(&unit.queues, b);
@@ -124,12 +124,12 @@ START_TEST(least_used)
 }
 END_TEST
 
-START_TEST(old_thunk)
+START_TEST(old_driver)
 {
     dma_map_pick_t four = on_engine(4, 0);
     dma_queue_t *a, *b;
 
-    begin((thunk_options_t){.old = true});
+    begin((fake_options_t){.minor = 16});
     a = dma_queue_get(&unit.queues, &four, 1);
     b = dma_queue_get(&unit.queues, &four, 2);
     ck_assert_ptr_ne(a, b); /* by peer: which engine it is, the driver knows */
@@ -146,7 +146,7 @@ START_TEST(of_one_user)
     dma_map_pick_t four = on_engine(4, 0);
     dma_queue_t *own, *other;
 
-    begin((thunk_options_t){0});
+    begin((fake_options_t){0});
     for (int i = 0; i < 70; i++) {
         own = dma_queue_get_exclusive(&unit.queues, &four, 1);
         ck_assert_ptr_nonnull(own);
@@ -166,10 +166,11 @@ END_TEST
 START_TEST(taken_for_broken)
 {
     dma_queue_t *queue;
+    int64_t error = 0;
     int looks = 0;
     uint32_t *p;
 
-    begin((thunk_options_t){0});
+    begin((fake_options_t){0});
     queue = dma_queue_get(&unit.queues, &host, 0);
     ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_OK); /* it has nothing to do */
     works(queue);
@@ -177,7 +178,7 @@ START_TEST(taken_for_broken)
     /* it has, and does not move */
     ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS, 1, &p), DMA_OK);
     dma_packet_poll(p, queue->go_addr, DMA_PACKET_EQUAL, 12345, UINT32_MAX, 4);
-    thunk_hold(true);
+    fake_hold(true);
     dma_ring_publish(&queue->ring);
     ck_assert_int_eq(dma_queue_check(queue, 0.2, NULL), DMA_OK); /* not for long yet */
     usleep(20000);
@@ -190,12 +191,14 @@ START_TEST(taken_for_broken)
     }
     ck_assert_int_gt(looks, 6);
     ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL, NULL), DMA_OK);
-    thunk_hold(false);
+    fake_hold(false);
     atomic_store(queue->go, 12345);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     ck_assert_int_eq(dma_queue_check(queue, 0.01, NULL), DMA_OK); /* late was not dead */
     /* the driver says that something has befallen it */
-    *(int64_t *)(uintptr_t)queue->made.error = 1;
+    queue->made.error = &error;
+    ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL, NULL), DMA_OK);
+    error = 1;
     ck_assert_int_eq(dma_queue_check(queue, HUGE_VAL, NULL), DMA_ERR_ENGINE);
     end();
 }
@@ -219,7 +222,7 @@ START_TEST(busy_where_work_is_left)
     dma_queue_t *queue;
     uint64_t ring;
 
-    begin((thunk_options_t){0});
+    begin((fake_options_t){0});
     ck_assert(!dma_queues_busy(&unit.queues, 0));
     queue = dma_queue_get(&unit.queues, &host, 0);
     ring = (uint64_t)(uintptr_t)queue->made.ring;
@@ -243,7 +246,7 @@ START_TEST(busy_where_work_is_left)
         ck_assert_int_eq(dma_queues_busy(&unit.queues, 0), word == 40 || word == 41); /* started; revoked behind it */
     }
     atomic_store(queue->go, 12345);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     atomic_store(&start[0], 40);
     ck_assert(!dma_queues_busy(&unit.queues, 0));
     pthread_mutex_lock(&unit.queues.lock);
@@ -269,7 +272,7 @@ START_TEST(late_in_the_self_test)
     const char *reason;
     uint32_t all;
 
-    begin((thunk_options_t){.late = cases[_i].queue, .late_until = cases[_i].queue + 1});
+    begin((fake_options_t){.late = cases[_i].queue, .late_until = cases[_i].queue + 1});
     unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
     unit.gen = &unit.limited;
     all = unit.limited.has;
@@ -277,11 +280,11 @@ START_TEST(late_in_the_self_test)
     ck_assert_uint_eq(unit.limited.has, all & ~cases[_i].lacks);
     snprintf(wanted, sizeof(wanted), "%s failed in the self-test (hangs)", cases[_i].named);
     ck_assert_str_eq(advice, wanted);
-    thunk_late_goes();
-    ck_assert(thunk_quiet());
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    fake_late_goes();
+    ck_assert(fake_quiet());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     end();
-    ck_assert_uint_eq(thunk_reports(), 0);
+    ck_assert_uint_eq(fake_broken(), 0);
 }
 END_TEST
 
@@ -294,16 +297,16 @@ START_TEST(late_fence_in_the_self_test)
     const char *reason;
 
     snprintf(rule, sizeof(rule), "late-fence:%d", _i ? 7 : 4); /* of one packet, or of two */
-    begin((thunk_options_t){0});
+    begin((fake_options_t){0});
     unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
     unit.gen = &unit.limited;
-    thunk_lose(rule, late_ns);
+    fake_lose(rule, late_ns);
     ck_assert_ptr_null(dma_sdma_selftest(&unit, advice));
     ck_assert_ptr_nonnull(strstr(advice, "failed in the self-test (hangs)"));
-    thunk_skip_time(late_ns);
-    ck_assert(thunk_quiet());
+    fake_skip_time(late_ns);
+    ck_assert(fake_quiet());
     end();
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
 }
 END_TEST
 
@@ -324,7 +327,7 @@ START_TEST(wrong_in_the_self_test)
         {EMU_SDMA_TIMESTAMP, DMA_GEN_TIMESTAMP, "timestamp failed in the self-test (wrong data)"},
         {EMU_SDMA_COPY, 0, NULL},
     };
-    thunk_options_t options = {.spoil_kinds = 1u << cases[_i].kind};
+    fake_options_t options = {.spoil_kinds = 1u << cases[_i].kind};
     char advice[DMA_GPU_ADVICE_BYTES] = "";
     const char *reason, *wrong;
     uint32_t all = 0;
@@ -338,11 +341,11 @@ START_TEST(wrong_in_the_self_test)
         all = unit.limited.has;
         wrong = dma_sdma_selftest(&unit, advice);
         ck_assert_str_eq(wrong ? wrong : "", cases[_i].told ? "" : "a queue on the device does not do what it is told");
-        ck_assert(thunk_quiet());
+        ck_assert(fake_quiet());
     }
     ck_assert_uint_eq(unit.limited.has, all & ~cases[_i].lacks);
     ck_assert_str_eq(advice, cases[_i].told ? cases[_i].told : "");
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     end();
 }
 END_TEST
@@ -379,7 +382,7 @@ START_TEST(left_by_several_threads)
     pthread_t threads[LEAVERS];
     pthread_barrier_t all;
 
-    begin((thunk_options_t){0});
+    begin((fake_options_t){0});
     provider_ops = unit.queues.provider->ops;
     ops = *provider_ops;
     ops.free = count_free;
@@ -403,7 +406,7 @@ START_TEST(cannot_be_tested)
     char advice[DMA_GPU_ADVICE_BYTES] = "";
     const char *reason;
 
-    begin((thunk_options_t){.queues = 1});
+    begin((fake_options_t){.max_queues = 1});
     unit.limited = *dma_gen_find(0x74a1, 90402, &reason);
     unit.gen = &unit.limited;
     atomic_store(unit.queues.owner, 0); /* as in a forked child: there is no memory to be had */
@@ -415,22 +418,8 @@ START_TEST(cannot_be_tested)
     atomic_store(&unit.fault.happened, true);
     ck_assert_str_eq(dma_sdma_selftest(&unit, advice), "the GPU faulted in the self-test");
     atomic_store(&unit.fault.happened, false);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     end();
-}
-END_TEST
-
-START_TEST(not_there)
-{
-    thunk_options_t options = {.absent = true};
-    const dma_provider_gpu_t gpu = {.gpu_id = 2};
-    char reason[DMA_PROVIDER_WHY_BYTES];
-
-    thunk_begin(&options);
-    ck_assert_int_eq(dma_queues_open(&unit.queues, dma_providers, "thunk", &gpu, &host, reason), DMA_UNSUPPORTED);
-    ck_assert_str_eq(reason, "thunk: there is none");
-    dma_queues_close(&unit.queues); /* of what was not opened */
-    thunk_end();
 }
 END_TEST
 
@@ -441,7 +430,7 @@ int main(void)
     unit_test(s, one_for_each_engine, 20);
     unit_test(s, none_left, 20);
     unit_test(s, least_used, 20);
-    unit_test(s, old_thunk, 20);
+    unit_test(s, old_driver, 20);
     unit_test(s, of_one_user, 20);
     unit_test(s, taken_for_broken, 20);
     unit_test(s, busy_where_work_is_left, 20);
@@ -450,6 +439,5 @@ int main(void)
     unit_loop(s, wrong_in_the_self_test, 0, 7, 20);
     unit_test(s, left_by_several_threads, 20);
     unit_test(s, cannot_be_tested, 20);
-    unit_test(s, not_there, 20);
     return unit_main(s);
 }

@@ -14,7 +14,7 @@
 #include "engine/sdma/sdma.h"
 #include "libgpu_fake.h"
 #include "libsdma_tree.h"
-#include "libthunk.h"
+#include "libkfd_fake.h"
 #include "libunit.h"
 
 #define MOST 8192 /* bytes of a text here */
@@ -329,8 +329,8 @@ static const char *other_key(size_t field, dma_record_key_t *key)
         strcat(key->rocr, "d");
         return "its rocr is 1.14-abcd, that of";
     case 7:
-        strcpy(key->provider, "thunk");
-        return "its provider is thunk, that of";
+        strcpy(key->provider, "rocr");
+        return "its provider is rocr, that of";
     default:
         return NULL;
     }
@@ -409,7 +409,7 @@ static dma_status_t open_with(const char *record, uint32_t *features)
 {
     fake_gpu_options_t gpus = {.devices = 1, .seed = 1};
     dma_gpu_runtime_t *rt = fake_gpu_start(&gpus);
-    thunk_options_t options = {.seed = unit_seed(), .gen = EMU_SDMA_GFX942, .rt = rt};
+    fake_options_t options = {.running = true, .seed = unit_seed(), .gen = EMU_SDMA_GFX942, .rt = rt};
     dma_gpu_config_t config = {.device = 0,
                                .rt = rt,
                                .record = record,
@@ -427,7 +427,7 @@ static dma_status_t open_with(const char *record, uint32_t *features)
     rt->name = "hip";
     rt->device_pci = pci_of;
     why_open[0] = advice[0] = '\0';
-    thunk_begin(&options);
+    fake_begin(&options);
     status = dma_gpu_engine_sdma.open(&config, &unit, why_open);
     if (status == DMA_OK) {
         dma_gpu_engine_sdma.traits(unit, &traits);
@@ -435,8 +435,8 @@ static dma_status_t open_with(const char *record, uint32_t *features)
         *features = traits.features & ~(uint32_t)DMA_GPU_EPOCH_WORDS;
         dma_gpu_engine_sdma.close(unit);
     }
-    thunk_end();
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    fake_end();
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
     fake_gpu_stop();
     tree_remove(root);
     dma_topo_free(machine);
@@ -449,7 +449,7 @@ static dma_record_section_t section_of_gpu(void)
     dma_record_section_t s = {.host = "here", .date = "now"};
     dma_topo_t *topo = tree_read("mi300x-spx");
 
-    dma_record_key_read(&topo->gpus[0], "named", &s.key);
+    dma_record_key_read(&topo->gpus[0], "kfd", &s.key);
     dma_topo_free(topo);
     for (int f = 0; f < DMA_RECORD_FEATURES; f++) {
         s.results[f].state = DMA_RECORD_PROVEN;
@@ -467,7 +467,7 @@ static uint64_t unproven_packets(void)
     for (int kind = 0; kind < EMU_SDMA_PACKET_KINDS; kind++) {
         n += kind == EMU_SDMA_COPY || kind == EMU_SDMA_FENCE || kind == EMU_SDMA_NOP
                  ? 0
-                 : thunk_packets((emu_sdma_packet_kind_t)kind);
+                 : fake_packets((emu_sdma_packet_kind_t)kind);
     }
     return n;
 }
@@ -480,7 +480,7 @@ START_TEST(nothing_is_proven)
     ck_assert_int_eq(open_with("/nonexistent/record", &features), DMA_OK);
     ck_assert_uint_eq(features, 0);
     ck_assert_uint_eq(unproven_packets(), 0);
-    ck_assert_uint_gt(thunk_packets(EMU_SDMA_COPY), 0);
+    ck_assert_uint_gt(fake_packets(EMU_SDMA_COPY), 0);
     ck_assert_msg(strstr(advice, "because /nonexistent/record proves no other packets (No such file") &&
                       strstr(advice, "coll_dma_accept"),
                   "%s", advice);
@@ -506,8 +506,8 @@ START_TEST(all_is_proven)
     features = 0;
     ck_assert_int_eq(open_with(record_file(&section, 1), &features), DMA_OK);
     ck_assert_uint_eq(features, ALL_FEATURES);
-    ck_assert_uint_eq(thunk_packets(EMU_SDMA_SWAP), 1);
-    ck_assert_uint_gt(thunk_packets(EMU_SDMA_POLL), 0);
+    ck_assert_uint_eq(fake_packets(EMU_SDMA_SWAP), 1);
+    ck_assert_uint_gt(fake_packets(EMU_SDMA_POLL), 0);
     ck_assert_str_eq(advice, "");
 }
 END_TEST
@@ -538,7 +538,7 @@ START_TEST(one_is_not_proven)
         snprintf(result->reason, sizeof(result->reason), "%s", i % 2 ? "hangs" : "");
         ck_assert_int_eq(open_with(record_file(&section, 1), &features), DMA_OK);
         ck_assert_uint_eq(features, ALL_FEATURES & ~cases[i].lost);
-        ck_assert_uint_eq(thunk_packets(cases[i].packet), 0);
+        ck_assert_uint_eq(fake_packets(cases[i].packet), 0);
         ck_assert_msg(strstr(advice, wanted) && strstr(advice, dma_record_feature_name(cases[i].feature)), "%s",
                       advice);
         ck_assert_uint_eq(counted(DMA_REASON_packet_failed), (i + 1) / 2);
@@ -554,14 +554,15 @@ START_TEST(copies_failed)
     uint32_t features;
 
     section.results[DMA_RECORD_COPY] = (dma_record_result_t){.state = DMA_RECORD_FAILED, .reason = "hangs"};
-    wanted_queues = "named";
+    wanted_queues = "kfd";
     ck_assert_int_eq(open_with(record_file(&section, 1), &features), DMA_UNSUPPORTED);
-    ck_assert_str_eq(why_open, "named: by its record copies failed: hangs");
-    ck_assert_uint_eq(thunk_queues(), 0);
+    ck_assert_str_eq(why_open, "kfd: by its record copies failed: hangs");
+    ck_assert_uint_eq(fake_counts.made, 0);
     wanted_queues = NULL;
+    strcpy(section.key.provider, "rocr");
     ck_assert_int_eq(open_with(record_file(&section, 1), &features), DMA_OK);
     ck_assert_uint_eq(features, 0);
-    ck_assert_msg(strstr(why_open, "queues from thunk"), "%s", why_open);
+    ck_assert_msg(strstr(why_open, "queues from kfd"), "%s", why_open);
 }
 END_TEST
 

@@ -45,12 +45,6 @@ static const dma_provider_ops_t *const rocr_only[] = {&dma_provider_rocr, NULL};
 static const dma_map_pick_t on_host = {.kind = DMA_MAP_HOST};
 static const dma_map_pick_t on_link = {.kind = DMA_MAP_XGMI};
 
-dma_status_t __wrap_dma_rocr_find(dma_rocr_t *rocr, const char **reason);
-dma_status_t __wrap_dma_rocr_find(dma_rocr_t *rocr, const char **reason)
-{
-    return fake_find_rocr(rocr, reason);
-}
-
 dma_status_t __wrap_dma_rocr_queues_find(dma_rocr_queues_t *queues, const char **reason);
 dma_status_t __wrap_dma_rocr_queues_find(dma_rocr_queues_t *queues, const char **reason)
 {

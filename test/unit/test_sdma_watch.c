@@ -27,15 +27,15 @@ static dma_sdma_binding_t *binding(void)
 
 static void begin(void)
 {
-    stage_begin(&s, (thunk_options_t){0});
+    stage_begin(&s, (fake_options_t){0});
     unit()->stuck_seconds = STUCK;
 }
 
 static void end(void)
 {
-    thunk_lose("", 1);
+    fake_lose("", 1);
     stage_end(&s);
-    ck_assert_msg(thunk_reports() == 0, "%s", thunk_report());
+    ck_assert_msg(fake_broken() == 0, "%s", fake_broken_text());
 }
 
 static void start(uint32_t epoch)
@@ -106,7 +106,7 @@ START_TEST(fault_of_copies_in_flight)
 {
     begin();
     ck_assert(!dma_sdma_busy(unit(), 0));
-    thunk_lose("late-fence:1/1", UINT64_C(300000000));
+    fake_lose("late-fence:1/1", UINT64_C(300000000));
     start(7);
     while (!all_fetched()) {
         usleep(100);
@@ -127,7 +127,7 @@ START_TEST(fault_before_the_start)
     uint64_t bytes;
 
     begin();
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     s.run.epoch = 9;
     ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
     ck_assert(!dma_sdma_busy(unit(), 0x100000));
@@ -141,10 +141,10 @@ START_TEST(fault_before_the_start)
     ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
     s.run.epoch--;
     ck_assert(!dma_sdma_busy(unit(), 0x100000));
-    thunk_hold(true);
+    fake_hold(true);
     stage_release(&s);
     ck_assert(dma_sdma_busy(unit(), 0x100000));
-    thunk_hold(false);
+    fake_hold(false);
     stage_wait(&s);
     engine->end(s.binding);
     ck_assert(!dma_sdma_busy(unit(), 0x100000)); /* the next run waits */
@@ -186,14 +186,14 @@ START_TEST(waits_for_the_next_run)
     s.run.epoch++;
     began = dma_now();
     ck_assert_int_eq(engine->start(&s.run), DMA_OK);
-    thunk_hold(true);
+    fake_hold(true);
     stage_release(&s);
     ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
     usleep(1000);
     ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
     /* a busy machine may let this thread stand still for longer than a queue may */
     ck_assert(binding()->armed_queues[1]->ring.count.nudges == before || dma_now() - began > STUCK / 4);
-    thunk_hold(false);
+    fake_hold(false);
     stage_wait(&s);
     end();
 }
@@ -208,7 +208,7 @@ START_TEST(lost_doorbells)
 
     begin();
     unit()->stuck_seconds = LATE;
-    thunk_lose(_i == 0 ? "drop-doorbell:1/3" : "late-doorbell:1/2", 30000000);
+    fake_lose(_i == 0 ? "drop-doorbell:1/3" : "late-doorbell:1/2", 30000000);
     for (uint32_t epoch = 1; epoch <= 10; epoch++) {
         start(epoch);
         ck_assert_int_eq(watch(&reason), DMA_OK);
@@ -235,7 +235,7 @@ START_TEST(lost_doorbells_beside_one_that_waits)
         ck_assert_int_eq(engine->arm(&beside.run, &bytes), DMA_OK);
         ck_assert_int_eq(engine->start(&beside.run), DMA_OK);
     }
-    thunk_lose("drop-doorbell:1/3", 1);
+    fake_lose("drop-doorbell:1/3", 1);
     for (uint32_t epoch = 1; epoch <= 10; epoch++) {
         start(epoch);
         while (!has_ended()) {
@@ -247,7 +247,7 @@ START_TEST(lost_doorbells_beside_one_that_waits)
         ck_assert(is_right());
     }
     ck_assert(nudges() > 0);
-    thunk_lose("", 1);
+    fake_lose("", 1);
     engine->disarm(beside.binding);
     stage_end_beside(&beside);
     end();
@@ -261,7 +261,7 @@ START_TEST(lost_read_pointers)
 
     begin();
     unit()->stuck_seconds = LATE;
-    thunk_lose("drop-read-pointer:1/2,any-read-pointer:1/2", 1000000);
+    fake_lose("drop-read-pointer:1/2,any-read-pointer:1/2", 1000000);
     for (uint32_t epoch = 1; epoch <= 20; epoch++) {
         start(epoch);
         ck_assert_int_eq(watch(&reason), DMA_OK);
@@ -286,31 +286,31 @@ START_TEST(lost_read_pointer_and_a_pause)
     const char *reason;
 
     begin();
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     queue = binding()->queues[1];
-    thunk_lose("drop-read-pointer:1/1", 1);
-    thunk_hold(true);
+    fake_lose("drop-read-pointer:1/1", 1);
+    fake_hold(true);
     start(2);
     ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
     while (_i == 1 && queue->ring.count.nudges == 0) {
         usleep(1000);
         ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
     }
-    thunk_hold(false);
+    fake_hold(false);
     stage_wait(&s);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     engine->end(s.binding);
     ck_assert_int_eq(dma_ring_idle(&queue->ring), DMA_AGAIN);
-    thunk_lose("", 1);
+    fake_lose("", 1);
     usleep((useconds_t)(1e6 * STUCK) + 50000); /* the program computes */
-    thunk_hold(true);
+    fake_hold(true);
     start(3);
     for (int i = 0; i < 5; i++) {
         ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
         usleep(15000);
     }
     ck_assert_uint_gt(queue->ring.count.nudges, 0);
-    thunk_hold(false);
+    fake_hold(false);
     stage_wait(&s);
     end();
 }
@@ -323,12 +323,12 @@ START_TEST(lost_doorbell_and_a_pause)
     dma_status_t status;
 
     begin();
-    ck_assert(thunk_quiet());
-    thunk_lose("drop-doorbell:1/1", 1);
+    ck_assert(fake_quiet());
+    fake_lose("drop-doorbell:1/1", 1);
     start(1);
     ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
     usleep((useconds_t)(1e6 * STUCK) + 50000);
-    thunk_lose("", 1);
+    fake_lose("", 1);
     status = engine->check(s.binding, &reason);
     ck_assert_msg(status == DMA_OK, "%s", reason);
     ck_assert_uint_gt(nudges(), 0);
@@ -345,7 +345,7 @@ START_TEST(late_fences)
 
     begin();
     unit()->stuck_seconds = LATE;
-    thunk_lose("late-fence:1/2", 50000000);
+    fake_lose("late-fence:1/2", 50000000);
     for (uint32_t epoch = 1; epoch <= 10; epoch++) {
         start(epoch);
         ck_assert_int_eq(watch(&reason), DMA_OK);
@@ -383,7 +383,7 @@ START_TEST(lost_fence)
     double began;
 
     begin();
-    thunk_lose("drop-fence:1", 1);
+    fake_lose("drop-fence:1", 1);
     start(3);
     began = dma_now();
     ck_assert_int_eq(watch(&reason), DMA_ERR_ENGINE);
@@ -428,20 +428,20 @@ START_TEST(fences_twice)
     double until;
 
     begin();
-    thunk_lose("twice-fence:1/1", 1000000000);
+    fake_lose("twice-fence:1/1", 1000000000);
     start(11);
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     until = dma_now() + 1;
     engine->end(s.binding);
-    thunk_lose("", 1);
+    fake_lose("", 1);
     start(11 + DMA_EPOCH_WORDS); /* the same words */
-    ck_assert(thunk_quiet());    /* whoever looks at them late does not find this run's */
+    ck_assert(fake_quiet());    /* whoever looks at them late does not find this run's */
     engine->end(s.binding);
     while (dma_now() < until + STUCK) {
         ck_assert_int_eq(engine->check(s.binding, &reason), DMA_OK);
         usleep((useconds_t)(1e6 * STUCK / 10));
     }
-    ck_assert(thunk_quiet());
+    ck_assert(fake_quiet());
     ck_assert(!has_ended()); /* they have been hidden */
     ck_assert(dma_sdma_is_quiet(binding()));
     end();
@@ -454,7 +454,7 @@ START_TEST(disarmed_without_doorbells)
     uint64_t bytes;
 
     begin();
-    thunk_lose(_i == 0 ? "drop-doorbell:1/4" : "drop-read-pointer:1/2", 1);
+    fake_lose(_i == 0 ? "drop-doorbell:1/4" : "drop-read-pointer:1/2", 1);
     for (uint32_t epoch = 1; epoch <= 10; epoch++) {
         s.run.epoch = epoch;
         ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
@@ -473,7 +473,7 @@ START_TEST(nudged_at_regular_intervals)
     uint64_t bytes;
 
     begin();
-    thunk_hold(true);
+    fake_hold(true);
     ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
     queue = binding()->armed_queues[1];
     for (int i = 0; i < 40; i++) { /* every other look begins an interval of 10 ms */
@@ -481,7 +481,7 @@ START_TEST(nudged_at_regular_intervals)
         usleep(11000);
     }
     ck_assert_uint_eq(queue->ring.count.nudges, 20);
-    thunk_hold(false);
+    fake_hold(false);
     engine->disarm(s.binding);
     end();
 }
@@ -492,7 +492,7 @@ START_TEST(fences_twice_hide_nothing)
 {
     begin();
     for (uint32_t epoch = 1; epoch <= 3 * DMA_EPOCH_WORDS; epoch++) {
-        thunk_lose(epoch % 3 ? "twice-fence:1/1" : "", 1000000);
+        fake_lose(epoch % 3 ? "twice-fence:1/1" : "", 1000000);
         start(epoch);
         stage_wait(&s);
         engine->end(s.binding);

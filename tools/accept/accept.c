@@ -16,7 +16,7 @@
 /* Exit statuses. */
 enum { ALL_RIGHT, SOMETHING_FAILED, WRONG_USE, STOPPED };
 
-static const char *const providers[ACCEPT_PROVIDERS] = {"thunk", "kfd", "rocr"};
+static const char *const providers[ACCEPT_PROVIDERS] = {"kfd", "rocr"};
 
 static const char help[] =
     "usage: coll_dma_accept [OPTION...]\n"
@@ -29,7 +29,7 @@ static const char help[] =
     "  --record FILE      the record [" DMA_RECORD_FILE ", or coll_dma_record]\n"
     "  --report FILE      also write what is printed into this file\n"
     "  --gpus LIST        only these GPUs, by their number in this program's list, for example 0,2-3\n"
-    "  --provider NAME    only queues of this provider: thunk, kfd or rocr\n"
+    "  --provider NAME    only queues of this provider: kfd or rocr\n"
     "  --packets-only     no collectives\n"
     "  --mpirun COMMAND   mpirun and its options, with spaces between them [mpirun]\n"
     "  --job-seconds N    limit of a job of mpirun [120]\n"

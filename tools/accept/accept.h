@@ -30,7 +30,7 @@
 
 #define ACCEPT_TEXT      160
 #define ACCEPT_GPUS      64 /* bits of a mask; the largest node has as many GPUs, if each is partitioned */
-#define ACCEPT_PROVIDERS 3
+#define ACCEPT_PROVIDERS 2
 #define ACCEPT_LIMIT     8 /* times the limit of an answer: for a whole check, and for a reset by the driver */
 
 typedef struct accept_options {

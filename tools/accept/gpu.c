@@ -58,13 +58,8 @@ static bool find_agent(const dma_rocr_t *rocr, const dma_topo_gpu_t *gpu, dma_ro
 {
     dma_rocr_address_t address = {.domain = gpu->domain, .location_id = dma_topo_location_id(gpu)};
     const char *reason;
-    dma_rocr_gpu_t found;
 
-    if (dma_rocr_find_gpu(rocr, &address, &found, &reason) != DMA_OK) {
-        return false;
-    }
-    *agent = found.agent;
-    return true;
+    return dma_rocr_find_gpu(rocr, &address, agent, &reason) == DMA_OK;
 }
 
 uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user, uint64_t bytes)

@@ -16,17 +16,15 @@
 
 /* ---- providers of queues ---- */
 
-/* A search for one provider only, or for the first that works. */
-static bool open_provider(const char *wanted, const dma_provider_gpu_t *gpu, info_provider_t *found)
+static bool open_provider(const dma_provider_ops_t *ops, const char *wanted, const dma_provider_gpu_t *gpu,
+                          info_provider_t *found)
 {
-    dma_provider_search_t search = dma_provider_search(dma_providers, wanted, gpu, found->why);
     dma_provider_t *provider;
 
-    found->usable = dma_provider_open(&search, &provider) == DMA_OK;
+    found->usable = dma_provider_open(ops, wanted, gpu, &provider, found->why) == DMA_OK;
     if (found->usable) {
-        found->name = provider->ops->name;
         found->names_engines = provider->names_engines;
-        provider->ops->close(provider);
+        ops->close(provider);
     }
     return found->usable;
 }
@@ -38,13 +36,14 @@ static void find_providers(info_gpu_t *gpu, const dma_proof_t *proof, const dma_
 
     for (int i = 0; dma_providers[i] && i < INFO_PROVIDERS; i++) {
         gpu->providers[i].name = dma_providers[i]->name;
-        open_provider(dma_providers[i]->name, &where, &gpu->providers[i]);
+        open_provider(dma_providers[i], NULL, &where, &gpu->providers[i]);
         gpu->nproviders++;
+        if (!used.usable && open_provider(dma_providers[i], params->queues, &where, &used)) {
+            gpu->provider = dma_providers[i]->name;
+            gpu->named = used.names_engines;
+        }
     }
-    if (open_provider(params->queues, &where, &used)) {
-        gpu->provider = used.name;
-        gpu->named = used.names_engines;
-    } else {
+    if (!used.usable) {
         snprintf(gpu->sdma_why, sizeof(gpu->sdma_why), "%s", used.why);
     }
 }

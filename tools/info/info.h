@@ -114,7 +114,7 @@ typedef struct info_provider {
     char why[DMA_PROVIDER_WHY_BYTES];
 } info_provider_t;
 
-#define INFO_PROVIDERS 4
+#define INFO_PROVIDERS 2
 
 /* A kind of packet on a GPU. */
 typedef struct info_packet {

@@ -87,11 +87,11 @@ static void watch_faults(dma_sdma_unit_t *unit)
 {
     dma_rocr_address_t address = dma_sdma_provider_gpu(unit, NULL).address;
     const char *reason;
-    dma_rocr_gpu_t gpu;
+    dma_rocr_handle_t agent;
     dma_rocr_t rocr;
 
-    if (dma_rocr_find(&rocr, &reason) == DMA_OK && dma_rocr_find_gpu(&rocr, &address, &gpu, &reason) == DMA_OK) {
-        (void)dma_fault_watch(&unit->fault, &rocr, gpu.agent, unit->stuck_seconds, dma_sdma_busy, unit);
+    if (dma_rocr_find(&rocr, &reason) == DMA_OK && dma_rocr_find_gpu(&rocr, &address, &agent, &reason) == DMA_OK) {
+        (void)dma_fault_watch(&unit->fault, &rocr, agent, unit->stuck_seconds, dma_sdma_busy, unit);
     }
 }
 

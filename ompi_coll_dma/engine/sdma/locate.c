@@ -67,7 +67,7 @@ dma_gpu_traits_t dma_sdma_traits(const dma_sdma_unit_t *unit)
     uint32_t engines = (uint32_t)__builtin_popcount(dma_map_engines(unit->gen, unit->gpu));
 
     return (dma_gpu_traits_t){
-        .node = unit->gpu->node, /* the kernel's number, not the thunk's: links of peers name it */
+        .node = unit->gpu->node, /* the kernel's number: links of peers name it */
         .features = features_of(unit),
         .max_ways = engines ? engines * DMA_SDMA_QUEUES_PER_ENGINE : 1,
     };

@@ -3,14 +3,13 @@
  * a doorbell, and does not depend on the provider.
  *
  *     rocr    ROCr's public interface for DMA queues (from version 1.31 of its AMD extensions on)
- *     thunk   AMD's user-mode driver library libhsakmt, in the instance that ROCr uses (ROCm up to 6.2)
  *     kfd     the ioctl interface of the kernel driver, /dev/kfd, in the address space of the application's ROCr (any version
- *             of ROCm; the only provider between those of the other two)
+ *             of ROCm)
  *
- * A provider whose queues can name their engine is preferred: only its queues are on the engines that the driver recommends
- * for the links, and only they can wait (map.h). If the preferred one's first queue is refused, the next one is used. ROCr's
- * copies on an engine of the caller's choice are not a provider: they give no access to a ring, so waits and signals cannot
- * be queued. If no provider works, the stream engine copies with the runtime.
+ * They are tried in this order; if the first queue of one is refused, the next one is used. Queues that can name their engine are
+ * on the engines that the driver recommends for the links, and only they can wait (map.h): those of rocr always can, those of kfd
+ * from KFD 1.17 on. ROCr's copies on an engine of the caller's choice are not a provider: they give no access to a ring, so waits
+ * and signals cannot be queued. If no provider works, the stream engine copies with the runtime.
  *
  * A provider initializes nothing on the application's behalf: it uses libraries that are loaded and a runtime that is
  * initialized. A forked child owns no queue. queue.h makes sure that only the process that opened a provider calls it.
@@ -29,8 +28,7 @@
 
 #define DMA_PROVIDER_WHY_BYTES 256 /* of the reasons of all providers, in a line that a user can read */
 
-/* The GPU, in the driver's terms. There is no node number here, because the driver and the thunk number nodes differently
- * (topology.h). */
+/* The GPU, in the driver's terms. */
 typedef struct dma_provider_gpu {
     dma_rocr_address_t address;
     uint32_t gpu_id;
@@ -90,28 +88,15 @@ typedef struct dma_provider_ops {
 } dma_provider_ops_t;
 
 extern const dma_provider_ops_t dma_provider_rocr;
-extern const dma_provider_ops_t dma_provider_thunk;
 extern const dma_provider_ops_t dma_provider_kfd;
 
-/* All providers; of those that can name engines, and of the others, the best first. Ends with NULL. */
+/* All providers, the best first. Ends with NULL. */
 extern const dma_provider_ops_t *const dma_providers[];
 
-/* A search for a provider that works. All members are private to dma_provider_open. */
-typedef struct dma_provider_search {
-    const dma_provider_ops_t *const *list;
-    const char *wanted; /* NULL: any */
-    const dma_provider_gpu_t *gpu;
-    char *why;
-    unsigned round, next;
-    uint32_t unnamed; /* bit mask, by place in the list: they work, but their queues cannot name engines */
-} dma_provider_search_t;
-
-/* Begins a search. The list ends with NULL. If `wanted` is not NULL, "" or "auto", only the provider of that name is
- * tried. `why`, of DMA_PROVIDER_WHY_BYTES, gets the reason of each provider that does not open. */
-dma_provider_search_t dma_provider_search(const dma_provider_ops_t *const *list, const char *wanted,
-                                          const dma_provider_gpu_t *gpu, char *why);
-/* Opens the next provider of the search: first those whose queues can name engines. DMA_UNSUPPORTED: there is none left. */
-dma_status_t dma_provider_open(dma_provider_search_t *search, dma_provider_t **provider);
+/* Opens a provider, unless `wanted` is not NULL, "" or "auto" and names another one. Otherwise appends the reason to `why`, of
+ * DMA_PROVIDER_WHY_BYTES, which is "" before the first. */
+dma_status_t dma_provider_open(const dma_provider_ops_t *ops, const char *wanted, const dma_provider_gpu_t *gpu,
+                               dma_provider_t **provider, char *why);
 /* Appends "name: reason" to a text of DMA_PROVIDER_WHY_BYTES, as far as there is room. */
 void dma_provider_add_reason(char *why, const char *name, const char *reason);
 

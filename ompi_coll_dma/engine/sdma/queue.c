@@ -2,6 +2,7 @@
 #include "engine/sdma/queue.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -289,20 +290,23 @@ unmap_owner:
 dma_status_t dma_queues_open(dma_queues_t *q, const dma_provider_ops_t *const *providers, const char *wanted,
                              const dma_provider_gpu_t *gpu, const dma_map_pick_t *first, char *why)
 {
-    dma_provider_search_t search = dma_provider_search(providers, wanted, gpu, why);
-
     memset(q, 0, sizeof(*q));
-    while (dma_provider_open(&search, &q->provider) == DMA_OK) {
-        const dma_provider_ops_t *ops = q->provider->ops;
-
+    why[0] = '\0';
+    for (; *providers; providers++) {
+        if (dma_provider_open(*providers, wanted, gpu, &q->provider, why) != DMA_OK) {
+            continue;
+        }
         if (set_up(q, first)) {
             return DMA_OK;
         }
-        dma_provider_add_reason(why, ops->name, q->refusal);
-        dma_provider_add_reason(q->passed_over, ops->name, q->refusal);
-        ops->close(q->provider);
+        dma_provider_add_reason(why, (*providers)->name, q->refusal);
+        dma_provider_add_reason(q->passed_over, (*providers)->name, q->refusal);
+        q->provider->ops->close(q->provider);
     }
     q->provider = NULL;
+    if (!why[0]) {
+        snprintf(why, DMA_PROVIDER_WHY_BYTES, "there is no queue provider of this name: \"%.60s\"", wanted);
+    }
     return DMA_UNSUPPORTED;
 }
 

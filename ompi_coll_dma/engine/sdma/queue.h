@@ -81,7 +81,7 @@ typedef struct dma_queues {
     struct dma_late_memory *late; /* see dma_queues_free_at_close */
 } dma_queues_t;
 
-/* Opens the best provider of a list that makes a queue for the pick `first`; see dma_provider_search for `wanted`. The queue
+/* Opens the best provider of a list that makes a queue for the pick `first`; see dma_provider_open for `wanted`. The queue
  * remains, so that this process has one, however many other processes take. On failure `why`, of DMA_PROVIDER_WHY_BYTES,
  * says why there are no queues. */
 dma_status_t dma_queues_open(dma_queues_t *queues, const dma_provider_ops_t *const *providers, const char *wanted,

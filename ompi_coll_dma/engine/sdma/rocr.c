@@ -65,7 +65,7 @@ dma_status_t dma_rocr_queues_find(dma_rocr_queues_t *queues, const char **reason
 typedef struct search {
     const dma_rocr_t *rocr;
     dma_rocr_address_t address;
-    dma_rocr_gpu_t gpu;
+    dma_rocr_handle_t gpu;
     unsigned ngpus; /* that have this address */
     dma_rocr_handle_t cpu, pool;
     bool has_cpu, has_pool;
@@ -84,7 +84,7 @@ static bool is_at(const dma_rocr_t *rocr, dma_rocr_handle_t agent, const dma_roc
 static uint32_t visit_agent(dma_rocr_handle_t agent, void *data)
 {
     search_t *s = data;
-    uint32_t device, node;
+    uint32_t device;
 
     if (s->rocr->agent_info(agent, DMA_ROCR_AGENT_DEVICE, &device) != DMA_ROCR_SUCCESS) {
         return DMA_ROCR_SUCCESS;
@@ -93,9 +93,8 @@ static uint32_t visit_agent(dma_rocr_handle_t agent, void *data)
         s->cpu = agent;
         s->has_cpu = true;
     }
-    if (device == DMA_ROCR_DEVICE_GPU && is_at(s->rocr, agent, &s->address) &&
-        s->rocr->agent_info(agent, DMA_ROCR_AGENT_DRIVER_NODE, &node) == DMA_ROCR_SUCCESS) {
-        s->gpu = (dma_rocr_gpu_t){.agent = agent, .thunk_node = node};
+    if (device == DMA_ROCR_DEVICE_GPU && is_at(s->rocr, agent, &s->address)) {
+        s->gpu = agent;
         s->ngpus++;
     }
     return DMA_ROCR_SUCCESS;
@@ -135,14 +134,14 @@ static dma_status_t find_agents(search_t *s, const char **reason)
     return DMA_OK;
 }
 
-dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_gpu_t *gpu,
+dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_handle_t *agent,
                                const char **reason)
 {
     search_t s = {.rocr = rocr, .address = *address};
     dma_status_t status = find_agents(&s, reason);
 
     if (status == DMA_OK) {
-        *gpu = s.gpu;
+        *agent = s.gpu;
     }
     return status;
 }
@@ -157,7 +156,7 @@ dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, const dma_rocr_address_t
     if (status != DMA_OK) {
         return status;
     }
-    if (rocr->agent_info(s.gpu.agent, DMA_ROCR_AGENT_NEAREST_CPU, &nearest) == DMA_ROCR_SUCCESS && nearest.handle) {
+    if (rocr->agent_info(s.gpu, DMA_ROCR_AGENT_NEAREST_CPU, &nearest) == DMA_ROCR_SUCCESS && nearest.handle) {
         s.cpu = nearest;
         s.has_cpu = true;
     }
@@ -165,7 +164,7 @@ dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, const dma_rocr_address_t
         *reason = "ROCr has no fine-grained host memory";
         return DMA_UNSUPPORTED;
     }
-    *pool = (dma_rocr_pool_t){.gpu = s.gpu.agent, .pool = s.pool};
+    *pool = (dma_rocr_pool_t){.gpu = s.gpu, .pool = s.pool};
     return DMA_OK;
 }
 

@@ -1,8 +1,8 @@
 /*
  * What the application's ROCr has for us: which GPU is which in its own numbering, and host memory for queues.
  *
- * ROCr takes its numbers of nodes from the thunk, which numbers only what the process may open. They are not the numbers
- * of the kernel's topology. So a GPU is found by what both take from the driver: PCI domain and location_id (topology.h).
+ * ROCr numbers only what the process may open. Its numbers of nodes are not those of the kernel's topology. So a GPU is found by
+ * what both take from the driver: PCI domain and location_id (topology.h).
  *
  * The pointers of a queue, and words that the CPU and the GPU share, come from ROCr's host memory pools. They are found in
  * the loaded library and used as any application may use them, if ROCr runs. Only functions that all versions of ROCr have
@@ -25,7 +25,6 @@
 
 /* Arguments of queries and allocations. */
 #define DMA_ROCR_AGENT_DEVICE      17u
-#define DMA_ROCR_AGENT_DRIVER_NODE 0xA004u /* in the thunk's numbering */
 #define DMA_ROCR_AGENT_LOCATION    0xA006u /* the driver's location_id */
 #define DMA_ROCR_AGENT_DOMAIN      0xA00Fu
 #define DMA_ROCR_AGENT_NEAREST_CPU 0xA113u /* not in old versions */
@@ -77,11 +76,6 @@ typedef struct dma_rocr_address {
     uint32_t location_id;
 } dma_rocr_address_t;
 
-typedef struct dma_rocr_gpu {
-    dma_rocr_handle_t agent;
-    uint32_t thunk_node; /* its number in calls of the thunk */
-} dma_rocr_gpu_t;
-
 /* A GPU agent and the host memory pool that is nearest to it. */
 typedef struct dma_rocr_pool {
     dma_rocr_handle_t gpu;
@@ -92,7 +86,7 @@ typedef struct dma_rocr_pool {
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason);
 
 /* Finds a GPU. DMA_UNSUPPORTED, with a reason: ROCr does not run, hides the GPU, or shows several with this address. */
-dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_gpu_t *gpu,
+dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_handle_t *agent,
                                const char **reason);
 /* Finds a GPU and memory for it. DMA_UNSUPPORTED also if ROCr has no fine-grained host memory, which both sides can use
  * without a flush. */

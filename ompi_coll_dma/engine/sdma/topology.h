@@ -8,10 +8,9 @@
  *
  * N counts all nodes of the machine and is the same in every container. A job may not have access to some devices (a
  * device cgroup). Then the files of these nodes cannot be read, and the nodes are counted as hidden; a hidden node may
- * still be the GPU of a peer. ROCr and the thunk number only the nodes that the process may open. So their numbers differ
- * from N, and are used for nothing but calls of the thunk (rocr.h). A node with malformed text is hidden, too, because a
- * GPU must not be used with incomplete information. All reads are bounded: the bytes of a file, the number of nodes and the
- * number of links.
+ * still be the GPU of a peer. ROCr numbers only the nodes that the process may open, so its numbers differ from N. A node with
+ * malformed text is hidden, too, because a GPU must not be used with incomplete information. All reads are bounded: the bytes
+ * of a file, the number of nodes and the number of links.
  *
  * A GPU is identified by its PCI address, never by counting, because runtimes number only the devices that a job may use,
  * in an order that the environment can change. The driver's location_id is that address and the number of a partition:
