@@ -32,14 +32,12 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/queue.h \
 	ompi_coll_dma/engine/sdma/record.c \
 	ompi_coll_dma/engine/sdma/record.h \
-	ompi_coll_dma/engine/sdma/record_key.c \
 	ompi_coll_dma/engine/sdma/ring.c \
 	ompi_coll_dma/engine/sdma/ring.h \
 	ompi_coll_dma/engine/sdma/rocr.c \
 	ompi_coll_dma/engine/sdma/rocr.h \
 	ompi_coll_dma/engine/sdma/rocr_queue.h \
 	ompi_coll_dma/engine/sdma/sdma.h \
-	ompi_coll_dma/engine/sdma/selftest.c \
 	ompi_coll_dma/engine/sdma/shaped.c \
 	ompi_coll_dma/engine/sdma/shaped.h \
 	ompi_coll_dma/engine/sdma/temp.c \

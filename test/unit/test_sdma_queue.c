@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/sdma/packet.h"
-#include "engine/sdma/private.h"
+#include "engine/sdma/proof.h"
 #include "libkfd_fake.h"
 #include "libunit.h"
 

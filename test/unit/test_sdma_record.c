@@ -13,23 +13,15 @@
 #include "engine/sdma/record.h"
 #include "engine/sdma/sdma.h"
 #include "libgpu_fake.h"
-#include "libsdma_tree.h"
 #include "libkfd_fake.h"
+#include "libsdma_tree.h"
 #include "libunit.h"
 
 #define MOST 8192 /* bytes of a text here */
 
 static const dma_record_section_t example = {
-    .key = {.version = 90402,
-            .device_id = 0x74a1,
-            .xccs = 8,
-            .firmware = 24,
-            .kernel = "6.8.0-45-generic",
-            .driver = "6.10.5",
-            .rocr = "1.14-abc",
-            .provider = "kfd"},
-    .host = "node17",
-    .date = "2026-08-01T12:00:00Z",
+    .words = {"90402", "0x74a1", "8", "24", "6.8.0-45-generic", "6.10.5", "1.14-abc", "kfd", "node17",
+              "2026-08-01T12:00:00Z"},
     .results = {[DMA_RECORD_COPY] = {.state = DMA_RECORD_PROVEN},
                 [DMA_RECORD_STRIDES] = {.state = DMA_RECORD_PROVEN},
                 [DMA_RECORD_SWAP] = {.state = DMA_RECORD_FAILED, .reason = "hangs: engine 3"},
@@ -59,7 +51,7 @@ START_TEST(round_trip)
     dma_record_t record;
     size_t bytes;
 
-    sections[1].key.firmware = UINT32_MAX;
+    strcpy(sections[1].words[DMA_RECORD_FIRMWARE], "4294967295");
     bytes = print(sections, 2, text);
     ck_assert_msg(dma_record_parse(text, bytes, &record, why) == DMA_OK, "%s", why);
     ck_assert_uint_eq(record.n, 2);
@@ -109,13 +101,8 @@ START_TEST(broken_lines)
     } cases[] = {
         {"coll-dma-record 1", "coll-dma-record 2", "line 1: it does not begin with \"coll-dma-record 1\""},
         {"\nsection\n", "\nsections\n", "belongs to no section"},
-        {"gfx        90402", "gfx        4294967296", "the value is not as it must be"},
-        {"gfx        90402", "gfx        -1", "the value is not as it must be"},
         {"gfx        90402", "gfx        90402 1", "the value is not as it must be"},
         {"gfx        90402", "gfx", "the value is not as it must be"},
-        {"gfx        90402", "gfx        0x", "the value is not as it must be"},
-        {"gfx        90402", "gfx        9x0", "the value is not as it must be"},
-        {"0x74a1", "0x74A1", "the value is not as it must be"},
         {"node17", "node 17", "the value is not as it must be"},
         {"node17", "0123456789012345678901234567890123456789012345678901234567890123", "the value is not"},
         {"copy       proven", "copy       Proven", "neither"},
@@ -302,52 +289,24 @@ END_TEST
 
 /* ---- which sections count ---- */
 
-/* The key of the example with one field changed, and how that is explained. NULL: there is no such field. */
-static const char *other_key(size_t field, dma_record_key_t *key)
-{
-    *key = example.key;
-    switch (field) {
-    case 0:
-        key->version = 90500;
-        return "its gfx is 90500, that of the section of node17 is 90402";
-    case 1:
-        key->device_id = 0x74a5;
-        return "its device is 0x74a5, that of the section of node17 is 0x74a1";
-    case 2:
-        key->xccs = 1;
-        return "its xccs is 1, that of the section of node17 is 8";
-    case 3:
-        key->firmware = 25;
-        return "its firmware is 25, that of the section of node17 is 24";
-    case 4:
-        key->kernel[strlen(key->kernel) - 1] = '\0';
-        return "its kernel is 6.8.0-45-generi, that of";
-    case 5:
-        strcpy(key->driver, "-");
-        return "its driver is -, that of the section of node17 is 6.10.5";
-    case 6:
-        strcat(key->rocr, "d");
-        return "its rocr is 1.14-abcd, that of";
-    case 7:
-        strcpy(key->provider, "rocr");
-        return "its provider is rocr, that of";
-    default:
-        return NULL;
-    }
-}
-
 START_TEST(whole_key)
 {
-    dma_record_section_t sections[] = {example, example};
+    static const char *const others[DMA_RECORD_KEY] = {"90500",          "0x74a5", "1",         "25",
+                                                       "6.8.0-45-gener", "-",      "1.14-abcd", "rocr"};
+    static const char *const names[DMA_RECORD_KEY] = {"gfx",    "device", "xccs", "firmware",
+                                                      "kernel", "driver", "rocr", "provider"};
+    dma_record_section_t sections[] = {{.words = {"1", "2", "3", "4", "a", "b", "c", "d", "e", "f"}}, example};
     dma_record_t record = {.n = 2, .sections = sections};
     dma_record_result_t results[DMA_RECORD_FEATURES];
-    char why[DMA_RECORD_WHY_BYTES] = "";
-    const char *because;
-    dma_record_key_t key;
+    char why[DMA_RECORD_WHY_BYTES] = "", because[DMA_RECORD_WHY_BYTES];
 
-    sections[0].key = (dma_record_key_t){.version = 1, .kernel = "a", .driver = "b", .rocr = "c", .provider = "d"};
-    for (size_t i = 0; (because = other_key(i, &key)); i++) {
+    for (int i = 0; i < DMA_RECORD_KEY; i++) {
+        dma_record_key_t key = example.key;
+
+        strcpy(key.words[i], others[i]);
         ck_assert_int_eq(dma_record_find(&record, &key, results, why), DMA_UNSUPPORTED);
+        snprintf(because, sizeof(because), "its %s is %s, that of the section of node17 is %s", names[i], others[i],
+                 example.words[i]);
         ck_assert_msg(strstr(why, because), "\"%s\", not \"%s\"", why, because);
     }
     ck_assert_int_eq(dma_record_find(&record, &example.key, results, why), DMA_OK);
@@ -368,7 +327,7 @@ START_TEST(several_sections)
 
     sections[_i].results[DMA_RECORD_STRIDES] = (dma_record_result_t){.state = DMA_RECORD_FAILED, .reason = "hangs"};
     sections[(_i + 1) % 3].results[DMA_RECORD_POLL] = (dma_record_result_t){.state = DMA_RECORD_PROVEN};
-    sections[(_i + 2) % 3].key.firmware++;
+    strcpy(sections[(_i + 2) % 3].words[DMA_RECORD_FIRMWARE], "25");
     sections[(_i + 2) % 3].results[DMA_RECORD_BROADCAST] = (dma_record_result_t){.state = DMA_RECORD_PROVEN};
     sections[(_i + 2) % 3].results[DMA_RECORD_COPY] = (dma_record_result_t){.state = DMA_RECORD_FAILED};
     ck_assert_int_eq(dma_record_find(&record, &example.key, results, why), DMA_OK);
@@ -446,7 +405,7 @@ static dma_status_t open_with(const char *record, uint32_t *features)
 /* The section of such a GPU, with everything proven. */
 static dma_record_section_t section_of_gpu(void)
 {
-    dma_record_section_t s = {.host = "here", .date = "now"};
+    dma_record_section_t s = {.words = {[DMA_RECORD_HOST] = "here", [DMA_RECORD_DATE] = "now"}};
     dma_topo_t *topo = tree_read("mi300x-spx");
 
     dma_record_key_read(&topo->gpus[0], "kfd", &s.key);
@@ -485,7 +444,7 @@ START_TEST(nothing_is_proven)
                       strstr(advice, "coll_dma_accept"),
                   "%s", advice);
 
-    other.key.firmware++;
+    strcpy(other.words[DMA_RECORD_FIRMWARE], "1");
     features = 1;
     ck_assert_int_eq(open_with(record_file(&other, 1), &features), DMA_OK);
     ck_assert_uint_eq(features, 0);
@@ -559,7 +518,8 @@ START_TEST(copies_failed)
     ck_assert_str_eq(why_open, "kfd: by its record copies failed: hangs");
     ck_assert_uint_eq(fake_counts.made, 0);
     wanted_queues = NULL;
-    strcpy(section.key.provider, "rocr");
+    memset(section.words[DMA_RECORD_PROVIDER], 0, sizeof(dma_record_text_t));
+    strcpy(section.words[DMA_RECORD_PROVIDER], "rocr");
     ck_assert_int_eq(open_with(record_file(&section, 1), &features), DMA_OK);
     ck_assert_uint_eq(features, 0);
     ck_assert_msg(strstr(why_open, "queues from kfd"), "%s", why_open);

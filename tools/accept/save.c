@@ -49,15 +49,13 @@ static bool load(accept_t *a, dma_record_t *record)
 
 static bool is_key(const dma_record_key_t *a, const dma_record_key_t *b)
 {
-    return a->version == b->version && a->device_id == b->device_id && a->xccs == b->xccs &&
-           a->firmware == b->firmware && !strcmp(a->kernel, b->kernel) && !strcmp(a->driver, b->driver) &&
-           !strcmp(a->rocr, b->rocr) && !strcmp(a->provider, b->provider);
+    return !memcmp(a, b, sizeof(*a));
 }
 
 /* Whether something was tried with this subject. Only then its key is known. */
 static bool is_tried(const accept_subject_t *s)
 {
-    return s->key.provider[0];
+    return s->key.words[DMA_RECORD_PROVIDER][0];
 }
 
 /* Of two GPUs: a failure of one counts for both, and a proof only if both have it. */
@@ -76,8 +74,8 @@ static void print_section(const accept_t *a, size_t first, FILE *to)
     const accept_subject_t *s = &a->subjects[first];
     dma_record_section_t section = {.key = s->key};
 
-    snprintf(section.host, sizeof(section.host), "%s", a->host);
-    snprintf(section.date, sizeof(section.date), "%s", a->date);
+    snprintf(section.words[DMA_RECORD_HOST], sizeof(dma_record_text_t), "%s", a->host);
+    snprintf(section.words[DMA_RECORD_DATE], sizeof(dma_record_text_t), "%s", a->date);
     memcpy(section.results, s->results, sizeof(section.results));
     for (size_t i = first + 1; i < a->nsubjects; i++) {
         for (int f = 0; f < DMA_RECORD_FEATURES && is_key(&a->subjects[i].key, &section.key); f++) {
@@ -107,7 +105,7 @@ static bool is_replaced(const accept_t *a, const dma_record_section_t *section)
 {
     for (size_t i = 0; i < a->nsubjects; i++) {
         if (is_tried(&a->subjects[i]) && is_key(&a->subjects[i].key, &section->key) &&
-            !strcmp(a->host, section->host)) {
+            !strcmp(a->host, section->words[DMA_RECORD_HOST])) {
             return true;
         }
     }

@@ -16,56 +16,10 @@
 
 #include "engine/sdma/private.h"
 #include "engine/sdma/proof.h"
-#include "engine/sdma/trial.h"
 #include "node/pause.h"
 #include "node/window.h"
 
 #define QUIET_SECONDS 2.0 /* how long unbind waits for copies in progress */
-
-/* ---- what is proven ---- */
-
-enum {
-    PACKET_FAILED = DMA_COUNT_REASON + DMA_REASON_packet_failed,
-    PACKET_UNTRIED = DMA_COUNT_REASON + DMA_REASON_packets_unrecorded,
-};
-
-/* Takes away the packets that are not proven, and says which these are. */
-static void limit_packets(dma_sdma_unit_t *unit, const dma_record_result_t *results, const char *path, char *advice)
-{
-    for (int i = 0; i < DMA_TRIAL_PACKETS; i++) {
-        const dma_trial_packet_t *p = &dma_trial_packets[i];
-        const dma_record_result_t *r = &results[p->feature];
-
-        if (unit->limited.has & p->has && r->state != DMA_RECORD_PROVEN) {
-            dma_gpu_count(unit->counters, r->state == DMA_RECORD_FAILED ? PACKET_FAILED : PACKET_UNTRIED, 1);
-            dma_gpu_advise(advice, "%s %s%s%s (%s)", dma_record_feature_name(p->feature),
-                           r->state == DMA_RECORD_FAILED ? "is not used: it failed" : "is not used: it was not tried",
-                           r->reason[0] ? ": " : "", r->reason, path);
-        }
-    }
-    unit->limited.has = dma_proof_limit(unit->limited.has, results);
-}
-
-/* Without a record of this GPU nothing is used except plain copies. */
-static void apply_proof(const dma_proof_t *proof, dma_sdma_unit_t *unit, char *advice)
-{
-    dma_record_result_t results[DMA_RECORD_FEATURES];
-    char reason[DMA_RECORD_WHY_BYTES];
-
-    if (proof->all) {
-        return;
-    }
-    if (dma_proof_find(proof, unit->queues.provider->ops->name, results, reason) == DMA_OK) {
-        limit_packets(unit, results, proof->path, advice);
-        return;
-    }
-    unit->limited.has = dma_proof_limit(unit->limited.has, NULL);
-    dma_gpu_count(unit->counters, DMA_COUNT_REASON + DMA_REASON_packets_unrecorded, 1);
-    dma_gpu_advise(advice,
-                   "the engine sdma uses plain copies only, because %s proves no other packets (%s): coll_dma_accept "
-                   "makes this record",
-                   proof->path, reason);
-}
 
 /* ---- opening and closing ---- */
 
@@ -181,7 +135,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     dma_proof_load(&proof, config->record);
     status = open_unit(config, &proof, &unit, why);
     if (status == DMA_OK) {
-        apply_proof(&proof, unit, config->advice);
+        dma_proof_apply(&proof, unit, config->advice);
     }
     dma_proof_free(&proof);
     if (status != DMA_OK) {

@@ -175,8 +175,4 @@ const char *dma_sdma_failure(dma_sdma_unit_t *unit);
 dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t **unit, char *why);
 void dma_sdma_unit_close(dma_sdma_unit_t *unit);
 
-/* selftest.c: tries the packets that the unit may use, and takes away from `limited` those that do not work. The
- * reason why the device cannot be used at all, or NULL. */
-const char *dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice);
-
 #endif

@@ -1,12 +1,15 @@
 /*
- * What is proven about one GPU: the record that the parameters name, and what follows from it. The engine and coll_dma_info
- * ask here.
+ * What may be used on one GPU is decided here, for the engine and for coll_dma_info.
+ *
+ *     before a queue is made    dma_proof_copies_failed: not even copies, with queues of this provider
+ *     before a packet is sent   dma_proof_limit: what the record that the parameters name proves
+ *     before the first call     dma_sdma_selftest: what works in this process, of what is left
  */
 #ifndef DMA_SDMA_PROOF_H
 #define DMA_SDMA_PROOF_H
 
 #include "engine/gpu.h"
-#include "engine/sdma/provider.h"
+#include "engine/sdma/private.h"
 #include "engine/sdma/record.h"
 
 typedef struct dma_proof {
@@ -30,5 +33,11 @@ bool dma_proof_copies_failed(void *proof, const char *provider, char *why);
 
 /* Of the packets in `has`, those that may be used. `results` as found; NULL: nothing is recorded. */
 uint32_t dma_proof_limit(uint32_t has, const dma_record_result_t *results);
+/* Takes the others away from a unit that has queues, and says which these are. */
+void dma_proof_apply(const dma_proof_t *proof, dma_sdma_unit_t *unit, char *advice);
+
+/* Tries the packets that the unit may use, and takes away those that do not work. The reason why the device cannot be used at
+ * all, or NULL. */
+const char *dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice);
 
 #endif

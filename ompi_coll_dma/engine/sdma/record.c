@@ -1,69 +1,39 @@
 /* The record of what has been proven: see record.h. */
 #include "engine/sdma/record.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "engine/sdma/topology_text.h"
+#include "gpu/internal.h"
 
 #define HEAD "coll-dma-record 1"
 #define LINE 256 /* bytes of a line, more than any that is printed */
 
-/* The lines of a section that are neither features nor "end". The first KEYS of them are the key. */
-static const struct {
-    const char *name;
-    size_t at;
-    size_t bytes; /* of a text; 0: a number */
-    const char *format;
-} fields[] = {
-#define NUMBER(name, member, format)                                                                                   \
-    {                                                                                                                  \
-        name, offsetof(dma_record_section_t, member), 0, format                                                        \
-    }
-#define TEXT(name, member)                                                                                             \
-    {                                                                                                                  \
-        name, offsetof(dma_record_section_t, member), sizeof(((dma_record_section_t *)NULL)->member), NULL             \
-    }
-    NUMBER("gfx", key.version, "%u"),
-    NUMBER("device", key.device_id, "0x%04x"),
-    NUMBER("xccs", key.xccs, "%u"),
-    NUMBER("firmware", key.firmware, "%u"),
-    TEXT("kernel", key.kernel),
-    TEXT("driver", key.driver),
-    TEXT("rocr", key.rocr),
-    TEXT("provider", key.provider),
-    TEXT("host", host),
-    TEXT("date", date),
-#undef NUMBER
-#undef TEXT
-};
-#define COUNT(table) (sizeof(table) / sizeof((table)[0]))
-#define KEYS         8
-
-static const char *const features[DMA_RECORD_FEATURES] = {"copy", "timestamp", "strides",  "broadcast",
-                                                          "swap", "poll",      "prelaunch"};
+/* The lines of a section: its words, then its results. */
+enum { LINES = DMA_RECORD_WORDS + DMA_RECORD_FEATURES };
+static const char *const names[LINES] = {"gfx",     "device",    "xccs", "firmware", "kernel",   "driver",
+                                         "rocr",    "provider",  "host", "date",     "copy",     "timestamp",
+                                         "strides", "broadcast", "swap", "poll",     "prelaunch"};
 static const char *const states[] = {"not tried", "proven", "failed"};
 
-_Static_assert(COUNT(fields) + DMA_RECORD_FEATURES < 32, "a bit for each line of a section");
+#define DRIVER_VERSION "/sys/module/amdgpu/version" /* only of a driver that does not belong to the kernel */
 
-/* The state of a parser. */
-typedef struct record_parser {
-    dma_record_t *record;
-    unsigned line;
-    bool headed;   /* the first line was there */
-    bool inside;   /* a section has begun and not ended */
-    uint32_t seen; /* its lines so far: bit i is fields[i], or feature i - COUNT(fields) */
-    size_t room;   /* sections that fit into the memory */
-    dma_record_section_t section;
-} record_parser_t;
+/* Attributes of hsa_system_get_info. */
+#define ROCR_MAJOR 0u     /* a uint16_t */
+#define ROCR_MINOR 1u     /* the same */
+#define ROCR_BUILD 0x200u /* a const char * */
 
 const char *dma_record_feature_name(dma_record_feature_t feature)
 {
-    return features[feature];
+    return names[DMA_RECORD_WORDS + feature];
 }
 
 void dma_record_free(dma_record_t *record)
@@ -72,121 +42,136 @@ void dma_record_free(dma_record_t *record)
     *record = (dma_record_t){0};
 }
 
+/* ---- the key of a GPU ---- */
+
+/* Copies a word: what is not printable becomes "_", and nothing becomes "-". */
+static void put_word(dma_record_text_t word, const char *text)
+{
+    size_t n = strcspn(text, "\n");
+
+    n = n < sizeof(dma_record_text_t) ? n : sizeof(dma_record_text_t) - 1;
+    for (size_t i = 0; i < n; i++) {
+        word[i] = '_';
+        if (text[i] > ' ' && text[i] <= '~') {
+            word[i] = text[i];
+        }
+    }
+    if (n == 0) {
+        word[0] = '-';
+    }
+}
+
+static void read_rocr(dma_record_text_t word)
+{
+    static const char *const names[] = {"libhsa-runtime64.so.1", "libhsa-runtime64.so", NULL};
+    static const dma_gpu_symbol_t symbol = {"hsa_system_get_info", true};
+    uint32_t (*system_info)(uint32_t attribute, void *value);
+    void *library = dma_gpu_find_library(names);
+    uint16_t major, minor;
+    const char *build = NULL;
+    char text[128] = "";
+
+    if (library && dma_gpu_find_symbols(library, &symbol, 1, &system_info) && !system_info(ROCR_MAJOR, &major) &&
+        !system_info(ROCR_MINOR, &minor)) {
+        snprintf(text, sizeof(text), "%u.%u-%s", major, minor, !system_info(ROCR_BUILD, &build) && build ? build : "");
+    }
+    put_word(word, text);
+    if (library) {
+        dlclose(library);
+    }
+}
+
+void dma_record_key_read(const dma_topo_gpu_t *gpu, const char *provider, dma_record_key_t *key)
+{
+    struct utsname kernel = {.release = ""};
+    char driver[128];
+
+    *key = (dma_record_key_t){0};
+    snprintf(key->words[DMA_RECORD_GFX], sizeof(dma_record_text_t), "%u", gpu->version);
+    snprintf(key->words[DMA_RECORD_DEVICE], sizeof(dma_record_text_t), "0x%04x", gpu->device_id);
+    snprintf(key->words[DMA_RECORD_XCCS], sizeof(dma_record_text_t), "%u", gpu->xccs);
+    snprintf(key->words[DMA_RECORD_FIRMWARE], sizeof(dma_record_text_t), "%u", gpu->firmware);
+    (void)uname(&kernel);
+    put_word(key->words[DMA_RECORD_KERNEL], kernel.release);
+    if (!dma_text_read(AT_FDCWD, DRIVER_VERSION, driver, sizeof(driver))) {
+        driver[0] = '\0';
+    }
+    put_word(key->words[DMA_RECORD_DRIVER], driver);
+    read_rocr(key->words[DMA_RECORD_ROCR]);
+    put_word(key->words[DMA_RECORD_PROVIDER], provider);
+}
+
 /* ---- reading ---- */
 
-/* A number of a field is decimal, or hexadecimal with 0x. */
-static bool parse_number(const char *text, uint32_t *value)
-{
-    bool hex = text[0] == '0' && text[1] == 'x';
-    char *end;
-    unsigned long v;
-
-    if (strspn(text, hex ? "0123456789abcdefx" : "0123456789") != strlen(text) || strlen(text) > 10 || !text[0]) {
-        return false;
-    }
-    v = strtoul(text, &end, hex ? 16 : 10);
-    *value = (uint32_t)v;
-    return !*end && v <= UINT32_MAX;
-}
-
-static bool parse_field(size_t i, const char *text, dma_record_section_t *section)
-{
-    char *member = (char *)section + fields[i].at;
-    size_t length = strlen(text);
-
-    if (!fields[i].bytes) {
-        return parse_number(text, (uint32_t *)(void *)member);
-    }
-    if (length == 0 || length >= fields[i].bytes || strchr(text, ' ')) {
-        return false;
-    }
-    memcpy(member, text, length + 1);
-    return true;
-}
+/* The state of a parser. */
+typedef struct record_parser {
+    dma_record_t *record;
+    unsigned line;
+    bool headed;   /* the first line was there */
+    bool inside;   /* a section has begun and not ended */
+    uint32_t seen; /* bit mask of its lines so far */
+    dma_record_section_t section;
+} record_parser_t;
 
 /* "proven", "failed: REASON", "not tried", or "not tried: REASON" */
 static bool parse_result(const char *text, dma_record_result_t *result)
 {
-    for (size_t i = 0; i < COUNT(states); i++) {
-        size_t n = strlen(states[i]);
-        const char *reason = text + n;
+    for (int state = DMA_RECORD_NOT_TRIED; state <= DMA_RECORD_FAILED; state++) {
+        size_t n = strlen(states[state]);
+        const char *reason = strncmp(text + n, ": ", 2) ? "" : text + n + 2;
 
-        if (strncmp(text, states[i], n)) {
+        if (strncmp(text, states[state], n)) {
             continue;
         }
-        result->state = (dma_record_state_t)i;
-        result->reason[0] = '\0';
-        if (!*reason) {
-            return i != DMA_RECORD_FAILED;
-        }
-        if (i == DMA_RECORD_PROVEN || strncmp(reason, ": ", 2) || !reason[2] ||
-            strlen(reason + 2) >= sizeof(result->reason)) {
-            return false;
-        }
-        memcpy(result->reason, reason + 2, strlen(reason + 2) + 1);
-        return true;
+        *result = (dma_record_result_t){.state = (dma_record_state_t)state};
+        snprintf(result->reason, sizeof(result->reason), "%s", reason);
+        return text[n] ? state != DMA_RECORD_PROVEN && *reason && !strcmp(result->reason, reason)
+                       : state != DMA_RECORD_FAILED;
     }
     return false;
 }
 
-static const char *begin_section(record_parser_t *p)
-{
-    if (p->inside) {
-        return "a section begins in another one";
-    }
-    p->inside = true;
-    p->seen = 0;
-    p->section = (dma_record_section_t){0};
-    return NULL;
-}
-
-static const char *end_section(record_parser_t *p)
+static const char *keep_section(record_parser_t *p)
 {
     dma_record_t *r = p->record;
+    dma_record_section_t *more;
 
-    if (!p->inside || p->seen != (1u << (COUNT(fields) + DMA_RECORD_FEATURES)) - 1) {
-        return p->inside ? "the section is not complete" : "no section has begun";
+    if (p->seen != (UINT32_C(1) << LINES) - 1) {
+        return "the section is not complete";
     }
     if (r->n == DMA_RECORD_MAX) {
         return "there are too many sections";
     }
-    if (r->n == p->room) {
-        size_t room = p->room ? 2 * p->room : 4;
-        dma_record_section_t *more = realloc(r->sections, room * sizeof(*more));
-
-        if (!more) {
-            return "no memory";
-        }
-        r->sections = more;
-        p->room = room;
+    if (!(more = realloc(r->sections, (r->n + 1) * sizeof(*more)))) {
+        return "no memory";
     }
+    r->sections = more;
     r->sections[r->n++] = p->section;
-    p->inside = false;
     return NULL;
 }
 
 /* A line "NAME VALUE" of a section. */
 static const char *add_line(record_parser_t *p, const char *name, const char *value)
 {
-    size_t i = 0, nfields = COUNT(fields);
+    unsigned i = 0;
 
-    while (i < nfields + DMA_RECORD_FEATURES &&
-           strcmp(name, i < nfields ? fields[i].name : features[i - nfields]) != 0) {
+    while (i < LINES && strcmp(name, names[i]) != 0) {
         i++;
     }
-    if (!p->inside || i == nfields + DMA_RECORD_FEATURES) {
-        return p->inside ? "there is no such name" : "it belongs to no section";
+    if (!p->inside || i == LINES || p->seen >> i & 1) {
+        return !p->inside ? "it belongs to no section" : i == LINES ? "there is no such name" : "the name comes twice";
     }
-    if (p->seen >> i & 1) {
-        return "the name comes twice";
+    p->seen |= UINT32_C(1) << i;
+    if (i >= DMA_RECORD_WORDS) {
+        return parse_result(value, &p->section.results[i - DMA_RECORD_WORDS])
+                   ? NULL
+                   : "neither \"proven\" nor \"failed: REASON\" nor \"not tried\"";
     }
-    p->seen |= 1u << i;
-    if (i < nfields) {
-        return parse_field(i, value, &p->section) ? NULL : "the value is not as it must be";
+    if (!*value || strlen(value) >= sizeof(dma_record_text_t) || strchr(value, ' ')) {
+        return "the value is not as it must be";
     }
-    return parse_result(value, &p->section.results[i - nfields])
-               ? NULL
-               : "neither \"proven\" nor \"failed: REASON\" nor \"not tried\"";
+    strcpy(p->section.words[i], value);
+    return NULL;
 }
 
 /* A line without its end. Returns what is wrong with it, or NULL. */
@@ -194,6 +179,7 @@ static const char *add(record_parser_t *p, char *line)
 {
     char *name = line + strspn(line, " \t"), *value;
     size_t length = strlen(name);
+    bool begins = !strncmp(name, "section", 7);
 
     while (length && (name[length - 1] == ' ' || name[length - 1] == '\t')) {
         name[--length] = '\0';
@@ -205,11 +191,17 @@ static const char *add(record_parser_t *p, char *line)
     if (!name[0] || name[0] == '#') {
         return NULL;
     }
-    if (!strcmp(name, "section")) {
-        return begin_section(p);
-    }
-    if (!strcmp(name, "end")) {
-        return end_section(p);
+    if (!strcmp(name, "section") || !strcmp(name, "end")) {
+        if (begins == p->inside) {
+            return begins ? "a section begins in another one" : "no section has begun";
+        }
+        p->inside = begins;
+        if (!begins) {
+            return keep_section(p);
+        }
+        p->seen = 0;
+        p->section = (dma_record_section_t){0};
+        return NULL;
     }
     value = name + strcspn(name, " \t");
     if (*value) {
@@ -217,16 +209,6 @@ static const char *add(record_parser_t *p, char *line)
         value += strspn(value, " \t");
     }
     return add_line(p, name, value);
-}
-
-static bool is_plain(const char *text, size_t bytes)
-{
-    for (size_t i = 0; i < bytes; i++) {
-        if ((text[i] < ' ' && text[i] != '\t') || text[i] > '~') {
-            return false;
-        }
-    }
-    return true;
 }
 
 /* The next line of the text, copied, so that each ends with a 0. */
@@ -238,8 +220,13 @@ static const char *next_line(record_parser_t *p, const char *text, size_t bytes,
 
     p->line++;
     *used = length + (end ? 1 : 0);
-    if (length >= sizeof(line) || !is_plain(text, length)) {
-        return length >= sizeof(line) ? "it is too long" : "it is not plain text";
+    if (length >= sizeof(line)) {
+        return "it is too long";
+    }
+    for (size_t i = 0; i < length; i++) {
+        if ((text[i] < ' ' && text[i] != '\t') || text[i] > '~') {
+            return "it is not plain text";
+        }
     }
     memcpy(line, text, length);
     line[length] = '\0';
@@ -309,36 +296,13 @@ dma_status_t dma_record_load(const char *path, dma_record_t *record, char *why)
 
 /* ---- finding ---- */
 
-static bool is_equal(size_t i, const dma_record_key_t *a, const dma_record_key_t *b)
-{
-    const char *x = (const char *)a + fields[i].at, *y = (const char *)b + fields[i].at;
-
-    return fields[i].bytes ? !strcmp(x, y) : !memcmp(x, y, sizeof(uint32_t));
-}
-
-static void print_value(size_t i, const void *from, char *text, size_t bytes)
-{
-    const char *member = (const char *)from + fields[i].at;
-
-    if (fields[i].bytes) {
-        snprintf(text, bytes, "%s", member);
-    } else {
-        uint32_t value;
-
-        memcpy(&value, member, sizeof(value));
-        snprintf(text, bytes, fields[i].format, value);
-    }
-}
-
-_Static_assert(offsetof(dma_record_section_t, key) == 0, "a key has its fields where a section has them");
-
-/* The number of fields that differ; *first is the first of them. */
-static unsigned count_differences(const dma_record_key_t *a, const dma_record_key_t *b, size_t *first)
+/* The number of words that differ; *first is the first of them. */
+static unsigned count_differences(const dma_record_key_t *a, const dma_record_key_t *b, unsigned *first)
 {
     unsigned n = 0;
 
-    for (size_t i = KEYS; i-- > 0;) {
-        if (!is_equal(i, a, b)) {
+    for (unsigned i = DMA_RECORD_KEY; i-- > 0;) {
+        if (strcmp(a->words[i], b->words[i]) != 0) {
             *first = i;
             n++;
         }
@@ -346,55 +310,30 @@ static unsigned count_differences(const dma_record_key_t *a, const dma_record_ke
     return n;
 }
 
-static void explain(const dma_record_t *record, const dma_record_key_t *key, char *why)
-{
-    const dma_record_section_t *nearest = NULL;
-    unsigned least = UINT32_MAX;
-    char here[64], there[64];
-    size_t field = 0;
-
-    for (size_t i = 0; i < record->n; i++) {
-        size_t first = 0;
-        unsigned n = count_differences(key, &record->sections[i].key, &first);
-
-        if (n < least) {
-            least = n;
-            nearest = &record->sections[i];
-            field = first;
-        }
-    }
-    if (!nearest) {
-        snprintf(why, DMA_RECORD_WHY_BYTES, "it has no section");
-        return;
-    }
-    print_value(field, key, here, sizeof(here));
-    print_value(field, nearest, there, sizeof(there));
-    snprintf(why, DMA_RECORD_WHY_BYTES, "no section is about this GPU: its %s is %s, that of the section of %s is %s",
-             fields[field].name, here, nearest->host, there);
-}
-
 dma_status_t dma_record_find(const dma_record_t *record, const dma_record_key_t *key,
                              dma_record_result_t results[DMA_RECORD_FEATURES], char *why)
 {
+    unsigned least = UINT_MAX, first = 0;
     bool found = false;
-    size_t first;
 
+    snprintf(why, DMA_RECORD_WHY_BYTES, "it has no section");
     for (size_t i = 0; i < record->n; i++) {
         const dma_record_section_t *s = &record->sections[i];
+        unsigned differences = count_differences(key, &s->key, &first);
 
-        if (count_differences(key, &s->key, &first)) {
-            continue;
-        }
-        for (int f = 0; f < DMA_RECORD_FEATURES; f++) {
+        for (int f = 0; f < DMA_RECORD_FEATURES && !differences; f++) {
             /* the order of the states: a failure counts more than a proof, a proof more than nothing */
             if (!found || s->results[f].state > results[f].state) {
                 results[f] = s->results[f];
             }
         }
-        found = true;
-    }
-    if (!found) {
-        explain(record, key, why);
+        found |= !differences;
+        if (differences < least) {
+            least = differences;
+            snprintf(why, DMA_RECORD_WHY_BYTES,
+                     "no section is about this GPU: its %s is %s, that of the section of %s is %s", names[first],
+                     key->words[first], s->words[DMA_RECORD_HOST], s->words[first]);
+        }
     }
     return found ? DMA_OK : DMA_UNSUPPORTED;
 }
@@ -412,17 +351,15 @@ void dma_record_print_head(FILE *to)
 
 void dma_record_print(const dma_record_section_t *section, FILE *to)
 {
-    char text[64];
-
     fprintf(to, "\nsection\n");
-    for (size_t i = 0; i < COUNT(fields); i++) {
-        print_value(i, section, text, sizeof(text));
-        fprintf(to, "    %-10s %s\n", fields[i].name, text);
+    for (int i = 0; i < DMA_RECORD_WORDS; i++) {
+        fprintf(to, "    %-10s %s\n", names[i], section->words[i]);
     }
     for (int f = 0; f < DMA_RECORD_FEATURES; f++) {
         const dma_record_result_t *r = &section->results[f];
 
-        fprintf(to, "    %-10s %s%s%s\n", features[f], states[r->state], r->reason[0] ? ": " : "", r->reason);
+        fprintf(to, "    %-10s %s%s%s\n", dma_record_feature_name((dma_record_feature_t)f), states[r->state],
+                r->reason[0] ? ": " : "", r->reason);
     }
     fprintf(to, "end\n");
 }

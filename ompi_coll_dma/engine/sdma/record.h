@@ -28,7 +28,6 @@
 #define DMA_SDMA_RECORD_H
 
 #include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "dma/status.h"
@@ -58,22 +57,34 @@ typedef struct dma_record_result {
     char reason[96]; /* if it is not proven; may be empty */
 } dma_record_result_t;
 
-/* Texts have no spaces. What is not known is 0 or "-". */
+/* The words of a section, in this order. What is not known is "-". */
+typedef enum dma_record_word {
+    DMA_RECORD_GFX, /* the key */
+    DMA_RECORD_DEVICE,
+    DMA_RECORD_XCCS,
+    DMA_RECORD_FIRMWARE,
+    DMA_RECORD_KERNEL, /* its release */
+    DMA_RECORD_DRIVER, /* the version of amdgpu, if it does not belong to the kernel */
+    DMA_RECORD_ROCR,
+    DMA_RECORD_PROVIDER,
+    DMA_RECORD_KEY,
+    DMA_RECORD_HOST = DMA_RECORD_KEY, /* where and when it was tried */
+    DMA_RECORD_DATE,
+    DMA_RECORD_WORDS
+} dma_record_word_t;
+
+/* Without spaces. The rest of the bytes is 0, so that keys can be compared as bytes. */
+typedef char dma_record_text_t[64];
+
 typedef struct dma_record_key {
-    uint32_t version; /* as dma_topo_gpu_t has them */
-    uint32_t device_id;
-    uint32_t xccs;
-    uint32_t firmware;
-    char kernel[64]; /* its release */
-    char driver[64]; /* the version of amdgpu, if it does not belong to the kernel */
-    char rocr[64];
-    char provider[16];
+    dma_record_text_t words[DMA_RECORD_KEY];
 } dma_record_key_t;
 
 typedef struct dma_record_section {
-    dma_record_key_t key;
-    char host[64];
-    char date[32];
+    union {
+        dma_record_key_t key;
+        dma_record_text_t words[DMA_RECORD_WORDS];
+    };
     dma_record_result_t results[DMA_RECORD_FEATURES];
 } dma_record_section_t;
 
