@@ -6,8 +6,6 @@ core_sources += \
 	ompi_coll_dma/engine/host/host.c \
 	ompi_coll_dma/engine/sdma/arm.c \
 	ompi_coll_dma/engine/sdma/engine.c \
-	ompi_coll_dma/engine/sdma/fault.c \
-	ompi_coll_dma/engine/sdma/fault.h \
 	ompi_coll_dma/engine/sdma/gen.c \
 	ompi_coll_dma/engine/sdma/gen.h \
 	ompi_coll_dma/engine/sdma/kfd.c \
