@@ -5,6 +5,7 @@ core_sources += \
 	ompi_coll_dma/engine/trigger.h \
 	ompi_coll_dma/engine/host/host.c \
 	ompi_coll_dma/engine/sdma/arm.c \
+	ompi_coll_dma/engine/sdma/binding.c \
 	ompi_coll_dma/engine/sdma/engine.c \
 	ompi_coll_dma/engine/sdma/gen.c \
 	ompi_coll_dma/engine/sdma/gen.h \

@@ -145,21 +145,6 @@ static bool create_queues(dma_sdma_binding_t *b, const dma_run_t *run)
     return run->plan->nprogs > 1 && b->armed_queues[1];
 }
 
-static _Atomic uint32_t *trigger_of(const dma_sdma_binding_t *b, uint32_t epoch)
-{
-    return dma_window_trigger(b->window, b->rank, epoch);
-}
-
-bool dma_sdma_is_armed(const dma_sdma_binding_t *b, uint32_t epoch, uint32_t prog)
-{
-    return b->armed[epoch % 2] == dma_sdma_known(epoch) && (b->armed_queues[prog] || b->parts);
-}
-
-bool dma_sdma_run_waits(const dma_sdma_binding_t *b, uint32_t epoch)
-{
-    return b->armed[epoch % 2] == dma_sdma_known(epoch) && !dma_trigger_released(trigger_of(b, epoch), epoch);
-}
-
 /* Revokes the armed programs of an even or of an odd epoch, unless they have been let go. Only stores: the engines continue and
  * skip by themselves. */
 static bool revoke(dma_sdma_binding_t *b, uint32_t parity)
@@ -167,7 +152,7 @@ static bool revoke(dma_sdma_binding_t *b, uint32_t parity)
     uint64_t known = b->armed[parity];
     uint32_t epoch = (uint32_t)known;
 
-    if (!known || !dma_trigger_claim(trigger_of(b, epoch), epoch)) {
+    if (!known || !dma_trigger_claim(dma_sdma_trigger(b, epoch), epoch)) {
         return false;
     }
     for (int i = 1; i <= b->nranks; i++) {
@@ -178,7 +163,7 @@ static bool revoke(dma_sdma_binding_t *b, uint32_t parity)
     if (b->parts) {
         dma_sdma_parts_release(b);
     }
-    dma_trigger_revoke(trigger_of(b, epoch), epoch);
+    dma_trigger_revoke(dma_sdma_trigger(b, epoch), epoch);
     return true;
 }
 
@@ -257,7 +242,7 @@ static void publish(dma_sdma_binding_t *b, const dma_run_t *run)
 
     /* The exit handler must know the binding before an engine can wait. */
     atomic_store_explicit(&b->window, run->window, memory_order_relaxed);
-    dma_trigger_prepare(trigger_of(b, run->epoch), run->epoch);
+    dma_trigger_prepare(dma_sdma_trigger(b, run->epoch), run->epoch);
     atomic_store_explicit(&b->armed[parity], dma_sdma_known(run->epoch),
                           memory_order_release); /* behind what revokes it */
     exit_list_add(b);

@@ -235,19 +235,6 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     return quiet;
 }
 
-dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog, uint32_t epoch)
-{
-    return (dma_lower_target_t){
-        .gen = b->unit->gen,
-        .queue = queue,
-        .line = b->lines + (prog - 1) * sizeof(dma_engine_line_t) + dma_engine_line_offset(epoch),
-        .shaped = &b->shaped[prog],
-        .swaps = b->unit->gen->has & DMA_GEN_SWAP,
-        .bcsts = b->unit->gen->has & DMA_GEN_BROADCAST,
-        .stamps = b->stamps ? b->stamps_addr + (prog - 1) * sizeof(dma_stamps_t) : 0,
-    };
-}
-
 /* Whether `rank` is on another GPU than this rank. */
 static bool is_remote(const dma_sdma_binding_t *b, int rank)
 {

@@ -19,35 +19,6 @@
 
 /* ---- taking back ---- */
 
-static void turn_words(const dma_sdma_binding_t *b, uint32_t from, uint32_t to)
-{
-    _Atomic uint32_t *ready = atomic_load_explicit(&b->parts->ready, memory_order_relaxed);
-
-    for (uint32_t p = 0; ready && p < b->parts->sparts; p++) {
-        uint32_t was = from;
-
-        /* release: an engine that sees this word also sees the go words */
-        atomic_compare_exchange_strong_explicit(&ready[p], &was, to, memory_order_release, memory_order_relaxed);
-    }
-}
-
-void dma_sdma_parts_release(const dma_sdma_binding_t *b)
-{
-    for (int i = 1; i <= b->nranks; i++) {
-        if (b->armed_queues[i]) {
-            /* Both: only one run is armed. */
-            atomic_store_explicit(&b->armed_queues[i]->go[0], 0, memory_order_relaxed);
-            atomic_store_explicit(&b->armed_queues[i]->go[1], 0, memory_order_relaxed);
-        }
-    }
-    turn_words(b, 0, DMA_PARTS_RELEASED);
-}
-
-void dma_sdma_parts_restore(const dma_sdma_binding_t *b)
-{
-    turn_words(b, DMA_PARTS_RELEASED, 0);
-}
-
 static bool has_ended(const dma_sdma_binding_t *b, uint32_t program)
 {
     /* acquire: `done` is written before */

@@ -5,6 +5,7 @@
 #include "dma/clock.h"
 #include "engine/sdma/lower.h"
 #include "engine/sdma/sdma.h"
+#include "node/window.h"
 
 /* The types behind the handles of engine/gpu.h. */
 typedef struct dma_sdma_unit {
@@ -92,14 +93,29 @@ static inline uint64_t dma_sdma_known(uint32_t epoch)
     return UINT64_C(1) << 32 | epoch;
 }
 
+/* Of our programs, for the run of this epoch. */
+static inline _Atomic uint32_t *dma_sdma_trigger(const dma_sdma_binding_t *b, uint32_t epoch)
+{
+    return dma_window_trigger(b->window, b->rank, epoch);
+}
+
 static inline dma_sdma_binding_t *dma_sdma_binding(dma_gpu_binding_t *handle)
 {
     return (dma_sdma_binding_t *)handle;
 }
 
-/* engine.c: the parameters to lower a program to a queue. */
+/* binding.c: the parameters to lower a program to a queue. */
 dma_lower_target_t dma_sdma_lower_target(const dma_sdma_binding_t *b, dma_queue_t *queue, uint32_t prog,
                                          uint32_t epoch);
+/* Is a program of a run armed? And does the run wait for its trigger, or has it been revoked? */
+bool dma_sdma_is_armed(const dma_sdma_binding_t *b, uint32_t epoch, uint32_t prog);
+bool dma_sdma_run_waits(const dma_sdma_binding_t *b, uint32_t epoch);
+/* Has a program of the last run come to its end? Have all? And: it has, says the caller. */
+bool dma_sdma_has_reached(const dma_sdma_binding_t *b, uint32_t prog);
+bool dma_sdma_is_quiet(const dma_sdma_binding_t *b);
+void dma_sdma_end(dma_gpu_binding_t *handle);
+/* The unit binds to no further communicator. */
+void dma_sdma_switch_off(dma_sdma_unit_t *unit);
 
 /* locate.c: sets pci, topo, gpu and gen of a unit. Finds the GPU by its PCI address, because the order of devices differs between
  * processes. */
@@ -120,21 +136,21 @@ bool dma_sdma_stamps(dma_gpu_binding_t *handle, uint32_t program, dma_gpu_stamp_
 /* arm.c */
 dma_status_t dma_sdma_arm(const dma_run_t *run, uint64_t *bytes);
 void dma_sdma_disarm(dma_gpu_binding_t *handle);
-/* Is a program of a run armed? And does the run wait for its trigger, or has it been revoked? */
-bool dma_sdma_is_armed(const dma_sdma_binding_t *b, uint32_t epoch, uint32_t prog);
-bool dma_sdma_run_waits(const dma_sdma_binding_t *b, uint32_t epoch);
 /* Destroys the armed queues, except those that still wait, and all if not all is `quiet`: a queue that has fetched everything
  * may still copy. Returns false if one is left. */
 bool dma_sdma_arm_release(dma_sdma_binding_t *b, bool quiet);
 
-/* parts.c: what runs with partitions need beside the other steps of arm.c. `build` lowers all programs into the armed queues,
- * with room for two bodies at `body`; false: they do not fit. `ready`: all partitions of the run are. */
+/* partitions.c: what runs with partitions need beside the other steps of arm.c. `build` lowers all programs into the armed queues,
+ * with room for two bodies at `body`; false: they do not fit. `ready`: all partitions of the run are. `release` lets no engine wait
+ * for a partition any more: only stores; `restore` makes words not ready again. */
 #define DMA_SDMA_BODY_DWORDS 8192 /* of an armed program: half of what one COND covers, and an eighth of a ring */
 /* Clocks between two reads of the trigger; longer than in a drain, because the wait is long. */
 #define DMA_SDMA_START_INTERVAL 16
 bool dma_sdma_parts_prepare(dma_sdma_binding_t *b, const dma_run_t *run);
 bool dma_sdma_parts_build(dma_sdma_binding_t *b, const dma_run_t *run, uint64_t *bytes, uint32_t *body);
 bool dma_sdma_parts_ready(const dma_sdma_binding_t *b);
+void dma_sdma_parts_release(const dma_sdma_binding_t *b);
+void dma_sdma_parts_restore(const dma_sdma_binding_t *b);
 void dma_sdma_parts_free(dma_sdma_binding_t *b, bool quiet);
 /* Of one program: its queue; whether a unit is ready; how many units its `done` word says, of an epoch. `put` lowers unit u from
  * `at` on, behind those in `sent`, with the words of what has come then, and `done` of so many units. DMA_AGAIN: no room. */
@@ -144,19 +160,13 @@ bool dma_sdma_parts_unit_ready(const dma_sdma_binding_t *b, const struct dma_par
 uint32_t dma_sdma_parts_units(uint32_t done, uint32_t epoch);
 dma_status_t dma_sdma_parts_put(const dma_sdma_binding_t *b, const dma_run_t *run, uint32_t program, uint32_t u,
                                 uint64_t sent, uint32_t done, dma_queue_t *queue, dma_lower_t *at);
-/* parts_rest.c: `release` lets no engine wait for a partition any more: only stores; `restore` makes words not ready again.
- * `settle` waits for a bounded time until a run that has failed is out of the engines. */
-void dma_sdma_parts_release(const dma_sdma_binding_t *b);
-void dma_sdma_parts_restore(const dma_sdma_binding_t *b);
+/* parts_rest.c: waits for a bounded time until a run that has failed is out of the engines. */
 void dma_sdma_parts_settle(dma_sdma_binding_t *b, double until);
 /* dma_gpu_engine_t.advance */
 dma_status_t dma_sdma_advance(dma_run_t *run);
 
-/* watch.c: whether all programs of the last run have ended; dma_gpu_engine_t.check; and the end of the unit's use. */
-bool dma_sdma_is_quiet(const dma_sdma_binding_t *b);
-void dma_sdma_end(dma_gpu_binding_t *handle);
+/* watch.c: dma_gpu_engine_t.check */
 dma_status_t dma_sdma_check(dma_gpu_binding_t *handle, const char **reason);
-void dma_sdma_switch_off(dma_sdma_unit_t *unit);
 
 /* engine.c: a unit that has queues and may use all packets of its generation; `why` as in dma_gpu_engine_t.open. */
 dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t **unit, char *why);

@@ -22,34 +22,6 @@
 #include "engine/sdma/private.h"
 #include "node/window.h"
 
-/* Has a program of the last run come to its end? */
-static bool has_reached(const dma_sdma_binding_t *b, uint32_t prog)
-{
-    return dma_window_queue_reached(b->window, b->rank, (int)prog - 1, b->epoch);
-}
-
-bool dma_sdma_is_quiet(const dma_sdma_binding_t *b)
-{
-    if (b->ended == b->epoch) {
-        return true;
-    }
-    for (uint32_t i = 1; i < b->progs; i++) {
-        bool skipped = b->revoked == dma_sdma_known(b->epoch) && dma_sdma_is_armed(b, b->epoch, i);
-
-        if (!skipped && !has_reached(b, i)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-void dma_sdma_end(dma_gpu_binding_t *handle)
-{
-    dma_sdma_binding_t *b = dma_sdma_binding(handle);
-
-    b->ended = b->epoch;
-}
-
 /* Does the last run wait for whoever makes its partitions? */
 static bool awaits_parts(const dma_sdma_binding_t *b)
 {
@@ -69,7 +41,7 @@ static uint64_t position(const dma_sdma_binding_t *b)
 
     for (uint32_t i = 1; i < b->progs; i++) {
         sum += ((uint64_t)b->at[i].op << 32) + b->at[i].done + b->at[i].step;
-        sum += has_reached(b, i);
+        sum += dma_sdma_has_reached(b, i);
     }
     return sum;
 }
@@ -98,7 +70,7 @@ static uint64_t queue_position(const dma_queue_t *queue)
 static dma_status_t check_armed_queue(const dma_sdma_binding_t *b, uint32_t prog, double seconds, uint64_t *moved)
 {
     dma_queue_t *queue = b->armed_queues[prog];
-    bool waits = dma_sdma_is_armed(b, b->epoch, prog) && has_reached(b, prog);
+    bool waits = dma_sdma_is_armed(b, b->epoch, prog) && dma_sdma_has_reached(b, prog);
     dma_status_t status = dma_queue_check(queue, waits ? HUGE_VAL : seconds, b->unit->counters);
 
     *moved += queue_position(queue);
@@ -125,13 +97,6 @@ static dma_status_t check_queues(dma_sdma_binding_t *b, double seconds, uint64_t
         }
     }
     return DMA_OK;
-}
-
-void dma_sdma_switch_off(dma_sdma_unit_t *unit)
-{
-    if (!atomic_exchange(&unit->off, true)) {
-        dma_gpu_count(unit->counters, DMA_COUNT_REASON + DMA_REASON_engine_failed, 1);
-    }
 }
 
 dma_status_t dma_sdma_check(dma_gpu_binding_t *handle, const char **reason)
