@@ -3,6 +3,7 @@
 #   folders   which folder calls which, against the list between <!-- folder-calls --> and <!-- /folder-calls --> in
 #             docs/dev/architecture.md; and no circle of folders
 #   callers   functions and variables that are not static have a user in another source of the component
+#   circles   sources of a folder in $one_way, and of those below it, call each other in one direction
 #   names     no two types, and no two functions that are not static, have the same name
 #   selftest  the checks above fail when they should
 # test/symbols-allowed.txt lists exceptions, with reasons. An exception that is no longer needed is an error too, unless its
@@ -101,7 +102,7 @@ circle() {
                 gone = 0
                 for (i = 1; i <= n; i++) if (from[i] != "" && !(to[i] in calls)) { from[i] = ""; gone = 1 }
             } while (gone)
-            for (i = 1; i <= n; i++) if (from[i] != "") { print "in a circle of folders: " from[i] " calls " to[i]; bad = 1 }
+            for (i = 1; i <= n; i++) if (from[i] != "") { print "in a circle: " from[i] " calls " to[i]; bad = 1 }
             exit bad
         }'
 }
@@ -122,6 +123,18 @@ check_folders() {
     while read -r arrow; do
         grep -q "^$arrow " "$work/arrows" || stale folders "$arrow" || bad=1
     done <"$work/exceptions"
+    return $bad
+}
+
+one_way='ompi_coll_dma/engine/sdma ompi_coll_dma/node ompi_coll_dma/trace'
+check_circles() {
+    local bad=0 folder
+    for folder in $one_way; do
+        awk -v folder="$folder/" 'index($2, folder) != 1 { next }
+            $1 == "defines" { at[$3] = $2 }
+            $1 == "uses" { user[++n] = $2; used[n] = $3 }
+            END { for (i = 1; i <= n; i++) if (used[i] in at) print user[i], at[used[i]] }' "$1" | circle || bad=1
+    done
     return $bad
 }
 
@@ -225,9 +238,12 @@ selftest() {
     type=$(types include | awk 'NR == 1 { print $1 }')
     seeded ompi_coll_dma/plan/seed.c "void $symbol(void); void dma_seed(void); void dma_seed(void) { $symbol(); }" || return
     notices "plan/seed.c calls $symbol: folder plan must not call core" check_folders "$work/seeded" || bad=1
-    notices 'in a circle of folders: plan calls core' check_folders "$work/seeded" || bad=1
+    notices 'in a circle: plan calls core' check_folders "$work/seeded" || bad=1
     notices 'seed.c: dma_seed is used by no other source' check_callers "$work/seeded" || bad=1
     notices 'is not needed any more: delete it' check_callers /dev/null || bad=1
+    printf '%s\n' 'uses ompi_coll_dma/node/'{a.c,b.c}' dma_a' 'uses ompi_coll_dma/node/a.c dma_b' \
+        'defines ompi_coll_dma/node/a.c dma_a' 'defines ompi_coll_dma/node/b.c dma_b' >"$work/seeded"
+    notices 'in a circle: ompi_coll_dma/node/b.c calls ompi_coll_dma/node/a.c' check_circles "$work/seeded" || bad=1
     seeded ompi_coll_dma/plan/seed.c "void $symbol(void); void $symbol(void) { }" || return
     notices "$symbol names two things" check_names "$work/seeded" || bad=1
     seeded ompi_coll_dma/plan/seed.c "struct $type {
@@ -239,7 +255,7 @@ int x;
 
 all_facts >"$work/facts" || exit 1
 case $check in
-folders | callers | names) "check_$check" "$work/facts" ;;
+folders | circles | callers | names) "check_$check" "$work/facts" ;;
 static) count_static "$work/facts" ;;
 selftest) selftest ;;
 *) exit 2 ;;
