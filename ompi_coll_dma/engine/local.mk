@@ -4,49 +4,49 @@ core_sources += \
 	ompi_coll_dma/engine/gpu.h \
 	ompi_coll_dma/engine/trigger.h \
 	ompi_coll_dma/engine/host/host.c \
-	ompi_coll_dma/engine/sdma/arm.c \
-	ompi_coll_dma/engine/sdma/binding.c \
 	ompi_coll_dma/engine/sdma/engine.c \
-	ompi_coll_dma/engine/sdma/gen.c \
-	ompi_coll_dma/engine/sdma/gen.h \
-	ompi_coll_dma/engine/sdma/kfd.c \
-	ompi_coll_dma/engine/sdma/kfd.h \
+	ompi_coll_dma/engine/sdma/hw/gen.c \
+	ompi_coll_dma/engine/sdma/hw/gen.h \
+	ompi_coll_dma/engine/sdma/hw/packet.c \
+	ompi_coll_dma/engine/sdma/hw/packet.h \
+	ompi_coll_dma/engine/sdma/hw/packet_rect.c \
+	ompi_coll_dma/engine/sdma/hw/ring.c \
+	ompi_coll_dma/engine/sdma/hw/ring.h \
 	ompi_coll_dma/engine/sdma/locate.c \
-	ompi_coll_dma/engine/sdma/lower.c \
-	ompi_coll_dma/engine/sdma/lower.h \
-	ompi_coll_dma/engine/sdma/map.c \
-	ompi_coll_dma/engine/sdma/map.h \
-	ompi_coll_dma/engine/sdma/packet.c \
-	ompi_coll_dma/engine/sdma/packet.h \
-	ompi_coll_dma/engine/sdma/packet_rect.c \
-	ompi_coll_dma/engine/sdma/partitions.c \
-	ompi_coll_dma/engine/sdma/parts_rest.c \
+	ompi_coll_dma/engine/sdma/node/map.c \
+	ompi_coll_dma/engine/sdma/node/map.h \
+	ompi_coll_dma/engine/sdma/node/topology.c \
+	ompi_coll_dma/engine/sdma/node/topology.h \
+	ompi_coll_dma/engine/sdma/node/topology_text.c \
+	ompi_coll_dma/engine/sdma/node/topology_text.h \
 	ompi_coll_dma/engine/sdma/private.h \
-	ompi_coll_dma/engine/sdma/proof.c \
-	ompi_coll_dma/engine/sdma/proof.h \
-	ompi_coll_dma/engine/sdma/provider.c \
-	ompi_coll_dma/engine/sdma/provider.h \
-	ompi_coll_dma/engine/sdma/provider_rocr.c \
-	ompi_coll_dma/engine/sdma/queue.c \
-	ompi_coll_dma/engine/sdma/queue.h \
-	ompi_coll_dma/engine/sdma/record.c \
-	ompi_coll_dma/engine/sdma/record.h \
-	ompi_coll_dma/engine/sdma/ring.c \
-	ompi_coll_dma/engine/sdma/ring.h \
-	ompi_coll_dma/engine/sdma/rocr.c \
-	ompi_coll_dma/engine/sdma/rocr.h \
-	ompi_coll_dma/engine/sdma/rocr_queue.h \
+	ompi_coll_dma/engine/sdma/proof/proof.c \
+	ompi_coll_dma/engine/sdma/proof/proof.h \
+	ompi_coll_dma/engine/sdma/proof/record.c \
+	ompi_coll_dma/engine/sdma/proof/record.h \
+	ompi_coll_dma/engine/sdma/proof/trial.c \
+	ompi_coll_dma/engine/sdma/proof/trial.h \
+	ompi_coll_dma/engine/sdma/queues/kfd.c \
+	ompi_coll_dma/engine/sdma/queues/kfd.h \
+	ompi_coll_dma/engine/sdma/queues/provider.c \
+	ompi_coll_dma/engine/sdma/queues/provider.h \
+	ompi_coll_dma/engine/sdma/queues/provider_rocr.c \
+	ompi_coll_dma/engine/sdma/queues/queue.c \
+	ompi_coll_dma/engine/sdma/queues/queue.h \
+	ompi_coll_dma/engine/sdma/queues/rocr.c \
+	ompi_coll_dma/engine/sdma/queues/rocr.h \
+	ompi_coll_dma/engine/sdma/queues/rocr_queue.h \
+	ompi_coll_dma/engine/sdma/run/arm.c \
+	ompi_coll_dma/engine/sdma/run/binding.c \
+	ompi_coll_dma/engine/sdma/run/lower.c \
+	ompi_coll_dma/engine/sdma/run/lower.h \
+	ompi_coll_dma/engine/sdma/run/partitions.c \
+	ompi_coll_dma/engine/sdma/run/parts_rest.c \
+	ompi_coll_dma/engine/sdma/run/shaped.c \
+	ompi_coll_dma/engine/sdma/run/shaped.h \
+	ompi_coll_dma/engine/sdma/run/temp.c \
+	ompi_coll_dma/engine/sdma/run/watch.c \
 	ompi_coll_dma/engine/sdma/sdma.h \
-	ompi_coll_dma/engine/sdma/shaped.c \
-	ompi_coll_dma/engine/sdma/shaped.h \
-	ompi_coll_dma/engine/sdma/temp.c \
-	ompi_coll_dma/engine/sdma/topology.c \
-	ompi_coll_dma/engine/sdma/topology.h \
-	ompi_coll_dma/engine/sdma/topology_text.c \
-	ompi_coll_dma/engine/sdma/topology_text.h \
-	ompi_coll_dma/engine/sdma/trial.c \
-	ompi_coll_dma/engine/sdma/trial.h \
-	ompi_coll_dma/engine/sdma/watch.c \
 	ompi_coll_dma/engine/stream/binding.h \
 	ompi_coll_dma/engine/stream/engine.c \
 	ompi_coll_dma/engine/stream/enqueue.c \

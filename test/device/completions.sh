@@ -3,7 +3,7 @@
 # random, with a seed for each job (DMA_SEED and the next ones; default 1), until this number of signs (default 1000) was lost, late or doubled, in at least 5 jobs
 # for each 250. Every form of call is in each job. No job hangs, has wrong data or violates a rule of the node. If no
 # communicator has failed, nothing stays armed. The effect of each loss, and which losses are recovered from, is in
-# ompi_coll_dma/engine/sdma/watch.c.
+# ompi_coll_dma/engine/sdma/run/watch.c.
 set -uo pipefail
 # shellcheck source=test/device/common.sh
 . "$(dirname "$0")/common.sh"
@@ -24,7 +24,7 @@ injected() {
 }
 
 # keeps_rules MODE: if a communicator has failed, a program that had started may wait for the start of a rank that failed
-# before. Its queue is left until the process ends (ompi_coll_dma/engine/sdma/arm.c)
+# before. Its queue is left until the process ends (ompi_coll_dma/engine/sdma/run/arm.c)
 keeps_rules() {
     case $1 in
     right) silent ;;

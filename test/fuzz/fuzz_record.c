@@ -1,8 +1,8 @@
-/* Records of coll_dma_accept: engine/sdma/record.c. */
+/* Records of coll_dma_accept: engine/sdma/proof/record.c. */
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/sdma/record.h"
+#include "engine/sdma/proof/record.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)

@@ -1,5 +1,5 @@
 /*
- * The driver's tree of files: engine/sdma/topology.c.
+ * The driver's tree of files: engine/sdma/node/topology.c.
  *
  * An input is files: a line "@PATH" begins one, the lines after it are its text. A PATH that ends in / is an empty directory.
  */
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "engine/sdma/topology.h"
+#include "engine/sdma/node/topology.h"
 #include "fuzz.h"
 
 #define MOST_FILES 60

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "engine/sdma/packet.h"
+#include "engine/sdma/hw/packet.h"
 #include "libkfd_fake_internal.h"
 
 #define FD        77

@@ -20,10 +20,10 @@
 #include <stdint.h>
 
 #include "../emu/sdma.h"
-#include "engine/sdma/kfd.h"
-#include "engine/sdma/queue.h"
-#include "engine/sdma/rocr_queue.h"
-#include "engine/sdma/topology.h"
+#include "engine/sdma/node/topology.h"
+#include "engine/sdma/queues/kfd.h"
+#include "engine/sdma/queues/queue.h"
+#include "engine/sdma/queues/rocr_queue.h"
 #include "gpu/runtime.h"
 
 #define FAKE_NODE         2 /* the GPU that the tests use; 1 and 3 are others */

@@ -1,5 +1,5 @@
 /* What the queues of every provider must do on the machine of libkfd_fake.h. */
-#include "engine/sdma/packet.h"
+#include "engine/sdma/hw/packet.h"
 #include "libkfd_fake.h"
 #include "libunit.h"
 

@@ -14,7 +14,7 @@
 #ifndef DMA_TEST_LIBSDMA_TREE_H
 #define DMA_TEST_LIBSDMA_TREE_H
 
-#include "engine/sdma/topology.h"
+#include "engine/sdma/node/topology.h"
 
 /* Writes the tree of a machine into a new directory. The caller owns the name (tree_remove). */
 char *tree_make(const char *machine);

@@ -10,8 +10,8 @@
 #define HAVE_HEADER 1
 #endif
 
-#include "engine/sdma/packet.h"
-#include "engine/sdma/queue.h"
+#include "engine/sdma/hw/packet.h"
+#include "engine/sdma/queues/queue.h"
 #include "libkfd_fake.h"
 #include "libsdma_tree.h"
 #include "libunit.h"

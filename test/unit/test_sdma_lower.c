@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/sdma/lower.h"
+#include "engine/sdma/run/lower.h"
 #include "libkfd_fake.h"
 #include "libsdma_decode.h"
 #include "libunit.h"

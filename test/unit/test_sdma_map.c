@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sdma/gen.h"
-#include "engine/sdma/map.h"
+#include "engine/sdma/hw/gen.h"
+#include "engine/sdma/node/map.h"
 #include "libsdma_tree.h"
 #include "libunit.h"
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sdma/gen.h"
-#include "engine/sdma/packet.h"
+#include "engine/sdma/hw/gen.h"
+#include "engine/sdma/hw/packet.h"
 #include "libsdma_decode.h"
 #include "libunit.h"
 

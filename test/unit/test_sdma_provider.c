@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sdma/queue.h"
+#include "engine/sdma/queues/queue.h"
 #include "libkfd_fake.h"
 #include "libunit.h"
 

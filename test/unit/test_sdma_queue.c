@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/sdma/packet.h"
-#include "engine/sdma/proof.h"
+#include "engine/sdma/hw/packet.h"
+#include "engine/sdma/proof/proof.h"
 #include "libkfd_fake.h"
 #include "libunit.h"
 

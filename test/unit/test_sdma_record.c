@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "engine/gpu.h"
-#include "engine/sdma/record.h"
+#include "engine/sdma/proof/record.h"
 #include "engine/sdma/sdma.h"
 #include "libgpu_fake.h"
 #include "libkfd_fake.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sdma/packet.h"
+#include "engine/sdma/hw/packet.h"
 #include "libsdma_decode.h"
 #include "libunit.h"
 

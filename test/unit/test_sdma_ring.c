@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sdma/packet.h"
-#include "engine/sdma/ring.h"
+#include "engine/sdma/hw/packet.h"
+#include "engine/sdma/hw/ring.h"
 #include "libsdma_decode.h"
 #include "libunit.h"
 

@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/sdma/packet.h"
+#include "engine/sdma/hw/packet.h"
 #include "libkfd_fake.h"
 #include "libunit.h"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "../emu/sdma_bench.h"
-#include "engine/sdma/packet.h"
-#include "engine/sdma/shaped.h"
+#include "engine/sdma/hw/packet.h"
+#include "engine/sdma/run/shaped.h"
 #include "libsdma_decode.h"
 #include "libunit.h"
 

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "engine/sdma/packet.h"
+#include "engine/sdma/hw/packet.h"
 #include "libsdma_stage.h"
 #include "libunit.h"
 

@@ -1,6 +1,6 @@
 /*
  * coll_dma_accept: tries on a node, in the order of danger, what the engine sdma does there, and writes what is proven into
- * the record (engine/sdma/record.h) that jobs read.
+ * the record (engine/sdma/proof/record.h) that jobs read.
  *
  *     accept.c   options, the order of the stages
  *     child.c    runs a check in a process of its own, for a limited time
@@ -25,8 +25,8 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "engine/sdma/record.h"
-#include "engine/sdma/topology.h"
+#include "engine/sdma/node/topology.h"
+#include "engine/sdma/proof/record.h"
 
 #define ACCEPT_TEXT      160
 #define ACCEPT_GPUS      64 /* bits of a mask; the largest node has as many GPUs, if each is partitioned */

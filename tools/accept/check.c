@@ -1,12 +1,12 @@
 /*
  * The checks of stage 1. Each runs in a process of its own, on a unit of the sdma engine that is opened as in a job, with
- * the trials of the self-test (engine/sdma/trial.h).
+ * the trials of the self-test (engine/sdma/proof/trial.h).
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/sdma/map.h"
-#include "engine/sdma/trial.h"
+#include "engine/sdma/node/map.h"
+#include "engine/sdma/proof/trial.h"
 #include "tools/accept/accept.h"
 
 #define HOLD_SECONDS 500e-6 /* how long a POLL is watched; on some GPUs a POLL sometimes ends early: */

@@ -2,7 +2,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "engine/sdma/rocr.h"
+#include "engine/sdma/queues/rocr.h"
 #include "gpu/internal.h"
 #include "tools/accept/accept.h"
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "dma/clock.h"
-#include "engine/sdma/trial.h"
+#include "engine/sdma/proof/trial.h"
 #include "tools/accept/accept.h"
 
 #define BROKEN "it has hung or crashed before"

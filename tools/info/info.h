@@ -35,8 +35,8 @@
 #include "dma/params.h"
 #include "dma/reason.h"
 #include "engine/sdma/private.h"
-#include "engine/sdma/proof.h"
-#include "engine/sdma/trial.h"
+#include "engine/sdma/proof/proof.h"
+#include "engine/sdma/proof/trial.h"
 #include "tools/info/out.h"
 
 #ifdef DMA_HAVE_UCX

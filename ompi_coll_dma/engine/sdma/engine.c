@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "engine/sdma/private.h"
-#include "engine/sdma/proof.h"
+#include "engine/sdma/proof/proof.h"
 #include "node/pause.h"
 #include "node/window.h"
 

@@ -1,6 +1,6 @@
 /* Which GPU of the kernel a device of the runtime is, and what follows from that: see private.h. */
 #include "engine/sdma/private.h"
-#include "engine/sdma/proof.h"
+#include "engine/sdma/proof/proof.h"
 
 dma_status_t dma_sdma_locate(const dma_gpu_config_t *config, dma_sdma_unit_t *unit, char *why)
 {

@@ -3,7 +3,7 @@
 #define DMA_SDMA_PRIVATE_H
 
 #include "dma/clock.h"
-#include "engine/sdma/lower.h"
+#include "engine/sdma/run/lower.h"
 #include "engine/sdma/sdma.h"
 #include "node/window.h"
 

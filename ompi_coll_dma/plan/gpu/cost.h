@@ -16,7 +16,7 @@
  * observes its own queues and those that write into its memory. Its prelaunched calls take more than those of the published
  * measurements that the built-in profile is fitted to, where one process drives all GPUs and nothing can be taken back:
  *
- *     - Each queue has one more packet, the COND_EXE with which a program is revoked (engine/sdma/arm.c). The queues execute
+ *     - Each queue has one more packet, the COND_EXE with which a program is revoked (engine/sdma/run/arm.c). The queues execute
  *       theirs at the same time. Nobody has measured it: it counts as packet_ps, which is what any further packet takes. It
  *       reads a word of host memory, so that may be too little.
  *     - The last rank to start writes a trigger for each rank. A store to a line that another processor polls is counted as
