@@ -64,22 +64,10 @@ static uint64_t piece_of(const dma_comm_t *comm, const dma_task_t *task, uint64_
     return bytes / DMA_SLOTS / dma_slot_blocks(comm, task) / PIECE_UNIT * PIECE_UNIT;
 }
 
-static uint64_t largest_received(const dma_comm_t *comm, const dma_task_t *task)
-{
-    uint64_t most = 0;
-
-    for (int b = 0; b < comm->nranks; b++) {
-        uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)b);
-
-        most = bytes > most ? bytes : most;
-    }
-    return most;
-}
-
 bool dma_device_can_use_slots(const dma_comm_t *comm, const dma_task_t *task)
 {
     return comm->nranks > 1 && !task->device->by_link && dma_slots_can_copy(task) &&
-           largest_received(comm, task) >= DEVICE_SLOTS_FROM;
+           dma_device_largest_received(task) >= DEVICE_SLOTS_FROM;
 }
 
 /* ---- the agreement ---- */

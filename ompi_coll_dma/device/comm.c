@@ -424,6 +424,18 @@ uint64_t dma_device_largest_block(const dma_comm_t *comm, const dma_task_t *task
     return most;
 }
 
+uint64_t dma_device_largest_received(const dma_task_t *task)
+{
+    uint64_t most = 0;
+
+    for (int b = 0; b < task->comm->nranks; b++) {
+        uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)b);
+
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
+
 static dma_plan_req_t plan_request(const dma_comm_t *comm, const dma_task_t *task)
 {
     const struct dma_device_comm *dc = comm->device;

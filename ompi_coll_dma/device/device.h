@@ -362,11 +362,6 @@ dma_status_t dma_device_resolve(dma_comm_t *comm, dma_task_t *task, const dma_ca
 bool dma_device_serves(dma_comm_t *comm, const dma_call_t *call);
 /* Frees the device state of a task. */
 void dma_device_drop(dma_task_t *task);
-/* Copies elements of one block between the user's memory and packed bytes in host memory. */
-dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *packed);
-dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count,
-                               const char *packed);
-
 /* The memory from the first to the last byte that the blocks of a side touch. */
 typedef struct dma_span {
     char *first;
@@ -377,6 +372,8 @@ dma_span_t dma_device_span(const dma_host_t *host, const dma_side_t *side, int b
 dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span_t *span);
 /* With coll_dma_stream_sync, waits for the default stream of the device. After an error the call must not begin. */
 dma_status_t dma_device_sync_stream(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device);
+/* ---- host_copies.c ---- */
+
 /* Copies with the runtime, because the cores must not access device memory. */
 dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes);
 /* The same from device memory to pageable memory, and back, through pinned memory if there is some. */
@@ -384,6 +381,20 @@ dma_status_t dma_device_read(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int 
                              uint64_t bytes);
 dma_status_t dma_device_write(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
                               uint64_t bytes);
+/* Copies elements of one block between the user's memory and packed bytes in host memory. */
+dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *packed);
+dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count,
+                               const char *packed);
+/* The memory of `count` elements of a side, the first one at `at`. */
+dma_span_t dma_device_span_of(const dma_side_t *side, char *at, size_t count);
+/* Host memory with the bytes of a span of device memory. */
+typedef struct dma_stretch {
+    char *memory;
+    dma_lease_t *pin; /* NULL: it is pageable */
+} dma_stretch_t;
+dma_status_t dma_device_read_stretch(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, const dma_span_t *span,
+                                     dma_stretch_t *stretch);
+void dma_device_drop_stretch(dma_proc_t *proc, const dma_stretch_t *stretch);
 
 /* ---- shape.c: blocks that consist of rows ---- */
 
@@ -462,6 +473,8 @@ dma_status_t dma_device_read_records(dma_comm_t *comm, dma_task_t *task);
 void dma_device_end_agreement(dma_comm_t *comm, const dma_task_t *task, bool all);
 /* Bytes of the largest block that any rank receives. Equal on all ranks. */
 uint64_t dma_device_largest_block(const dma_comm_t *comm, const dma_task_t *task);
+/* The same of this rank alone. */
+uint64_t dma_device_largest_received(const dma_task_t *task);
 /* The plan for blocks of at most `bytes` bytes. */
 dma_status_t dma_device_find_plan(dma_comm_t *comm, dma_task_t *task, uint64_t bytes, const dma_plan_t **plan);
 /* Stops the engine. After this nothing that this rank has started moves data. */

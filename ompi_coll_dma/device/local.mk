@@ -12,6 +12,7 @@ core_sources += \
 	ompi_coll_dma/device/device.h \
 	ompi_coll_dma/device/gather.c \
 	ompi_coll_dma/device/gather.h \
+	ompi_coll_dma/device/host_copies.c \
 	ompi_coll_dma/device/join.c \
 	ompi_coll_dma/device/join.h \
 	ompi_coll_dma/device/run.c \

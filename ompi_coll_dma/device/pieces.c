@@ -43,14 +43,6 @@ uint64_t dma_piece_of(uint64_t bytes, uint64_t blocks)
     return (units < UINT32_MAX ? units : UINT32_MAX) * DEVICE_PIECE_UNIT; /* dma_device_info_t.piece has 32 bits */
 }
 
-/* How many bytes of a block belong to a piece. */
-static uint64_t part(const dma_device_pieces_t *p, uint64_t bytes, uint64_t piece)
-{
-    uint64_t skip = piece * p->bytes, left = bytes > skip ? bytes - skip : 0;
-
-    return left < p->bytes ? left : p->bytes;
-}
-
 /* ---- where a piece is ---- */
 
 /* The half of the scratch memory for a side of a piece. */
@@ -69,7 +61,7 @@ static dma_blocks_t in_scratch(const dma_device_pieces_t *p, const dma_blocks_t 
                                uint64_t piece, uint64_t *counts, int64_t *displs)
 {
     for (int b = 0; b < n; b++) {
-        counts[b] = part(p, dma_blocks_bytes(side, (uint64_t)b), piece);
+        counts[b] = dma_pipe_part(p->bytes, dma_blocks_bytes(side, (uint64_t)b), piece);
         displs[b] = (int64_t)((uint64_t)b * p->bytes);
     }
     return (dma_blocks_t){.addr = half, .counts = counts, .displs = displs};
@@ -80,7 +72,7 @@ static dma_blocks_t in_place(const dma_device_pieces_t *p, const dma_blocks_t *s
                              uint64_t *counts, int64_t *displs)
 {
     for (int b = 0; b < n; b++) {
-        counts[b] = part(p, dma_blocks_bytes(side, (uint64_t)b), piece);
+        counts[b] = dma_pipe_part(p->bytes, dma_blocks_bytes(side, (uint64_t)b), piece);
         displs[b] = dma_blocks_addr(side, (uint64_t)b) - side->addr + (shaped ? 0 : (int64_t)(piece * p->bytes));
     }
     return (dma_blocks_t){.addr = side->addr, .counts = counts, .displs = displs};

@@ -51,6 +51,14 @@ typedef struct dma_pipe {
     uint64_t filling, filled, votes, begun, submitted, moved, draining, drained;
 } dma_pipe_t;
 
+/* How many of the `bytes` bytes of a block belong to a piece, if pieces have `most`. */
+static inline uint64_t dma_pipe_part(uint64_t most, uint64_t bytes, uint64_t piece)
+{
+    uint64_t skip = piece * most, left = bytes > skip ? bytes - skip : 0;
+
+    return left < most ? left : most;
+}
+
 /* Begins with the first votes of the ballot from now on, and starts the first fills. The other members are set. */
 dma_status_t dma_pipe_begin(dma_comm_t *comm, dma_task_t *task, dma_pipe_t *pipe);
 /* DMA_OK: all pieces have been drained, by all ranks if there is a tail. Errors: other ranks depend on this one. */

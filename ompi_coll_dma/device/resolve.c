@@ -17,19 +17,8 @@
 
 #include "core/resolve.h"
 #include "device/device.h"
-#include "device/write.h"
 
-#define LINK_FROM  (UINT64_C(4) << 20) /* bytes received: cores copy less pinned and managed memory sooner than links */
-#define SMALL_COPY 65536 /* bytes: runtimes copy as much from pageable memory at once as from pinned memory */
-
-/* The span of `count` elements, the first one at `at`. */
-static dma_span_t span_of_block(const dma_side_t *side, char *at, size_t count)
-{
-    ptrdiff_t last = (ptrdiff_t)(count - 1) * side->extent;
-    char *low = at + side->lb + (last < 0 ? last : 0), *high = at + side->ub + (last > 0 ? last : 0);
-
-    return (dma_span_t){.first = low, .bytes = high > low ? (uint64_t)(high - low) : 0};
-}
+#define LINK_FROM (UINT64_C(4) << 20) /* bytes received: cores copy less pinned and managed memory sooner than links */
 
 dma_span_t dma_device_span(const dma_host_t *host, const dma_side_t *side, int blocks)
 {
@@ -42,7 +31,7 @@ dma_span_t dma_device_span(const dma_host_t *host, const dma_side_t *side, int b
         if (!block.count || !block.size) {
             continue;
         }
-        span = span_of_block(&block, block.addr, block.count);
+        span = dma_device_span_of(&block, block.addr, block.count);
         low = !low || span.first < low ? span.first : low;
         high = !high || span.first + span.bytes > high ? span.first + span.bytes : high;
     }
@@ -60,107 +49,6 @@ dma_gpu_memory_t dma_device_classify(const dma_gpu_runtime_t *rt, const dma_span
         rt->adopt(&m);
     }
     return m;
-}
-
-dma_status_t dma_device_copy(const dma_gpu_runtime_t *rt, int device, void *to, const void *from, uint64_t bytes)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status = rt->enter(device, &scope);
-
-    if (status == DMA_OK) {
-        status = rt->copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes);
-        rt->leave(&scope);
-    }
-    return status;
-}
-
-/* Copies through the slots of pinned memory; without it the runtime copies pageable memory. */
-static dma_status_t copy_by_slots(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
-                                  uint64_t bytes, bool reads)
-{
-    dma_lease_t *pin = bytes > SMALL_COPY ? dma_pin_get_slots(proc, rt, device) : NULL;
-    dma_gpu_scope_t scope;
-    dma_status_t status;
-
-    if (!pin) {
-        return dma_device_copy(rt, device, to, from, bytes);
-    }
-    if ((status = rt->enter(device, &scope)) == DMA_OK) {
-        status = (reads ? dma_pin_read : dma_pin_write)(pin, to, from, bytes);
-        rt->leave(&scope);
-    }
-    (void)dma_lease_give_back(proc, pin);
-    return status;
-}
-
-dma_status_t dma_device_read(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
-                             uint64_t bytes)
-{
-    return copy_by_slots(proc, rt, device, to, from, bytes, true);
-}
-
-dma_status_t dma_device_write(dma_proc_t *proc, const dma_gpu_runtime_t *rt, int device, void *to, const void *from,
-                              uint64_t bytes)
-{
-    return copy_by_slots(proc, rt, device, to, from, bytes, false);
-}
-
-/* Reads device memory into a block of pinned memory. */
-static dma_status_t fill_pin(dma_lease_t *pin, const void *from, uint64_t bytes)
-{
-    dma_gpu_scope_t scope;
-    dma_status_t status = pin->rt->enter(pin->device, &scope);
-
-    if (status == DMA_OK) {
-        status = dma_pin_start(pin, pin->memory, from, bytes);
-        status = status == DMA_OK ? dma_pin_end(pin) : status;
-        pin->rt->leave(&scope);
-    }
-    return status;
-}
-
-dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to)
-{
-    char *at = dma_side_addr(side, block), *bounce;
-    dma_span_t span = span_of_block(side, at, count);
-    dma_status_t status;
-    dma_lease_t *pin;
-
-    if (side->dense) {
-        return dma_device_read(comm->proc, side->runtime, side->device, to, at, count * side->size);
-    }
-    /* The convertor reads host memory only: first copy everything from the first to the last byte, gaps included. */
-    pin = dma_pin_get(comm->proc, side->runtime, side->device, span.bytes);
-    if (!(bounce = pin ? pin->memory : malloc(span.bytes))) {
-        return DMA_ERR_NOMEM;
-    }
-    status = pin ? fill_pin(pin, span.first, span.bytes)
-                 : dma_device_read(comm->proc, side->runtime, side->device, bounce, span.first, span.bytes);
-    if (status == DMA_OK) {
-        status = comm->host->pack(bounce + (at - span.first), count, side->type, to, count * side->size);
-    }
-    if (pin) {
-        (void)dma_lease_give_back(comm->proc, pin);
-    } else {
-        free(bounce);
-    }
-    return status;
-}
-
-dma_status_t dma_device_unpack(const dma_comm_t *comm, const dma_side_t *side, char *at, size_t count, const char *from)
-{
-    dma_writer_t writer;
-    dma_status_t status;
-
-    if (side->dense) {
-        return dma_device_write(comm->proc, side->runtime, side->device, at, from, count * side->size);
-    }
-    status = dma_writer_begin(&writer, comm->proc, side->runtime, side->device);
-    if (status == DMA_OK) {
-        status = dma_writer_put_elements(&writer, comm->host, side, at, count, from, true);
-        status = dma_writer_end(&writer, status);
-    }
-    return status;
 }
 
 dma_status_t dma_device_sync_stream(const dma_comm_t *comm, const dma_gpu_runtime_t *rt, int device)

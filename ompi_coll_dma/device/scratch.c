@@ -217,16 +217,10 @@ static void use_pieces(dma_comm_t *comm, struct dma_device_call *d, const need_t
 }
 
 /* Bytes of a piece of a call by links. */
-static uint64_t link_piece(const dma_comm_t *comm, const dma_task_t *task)
+static uint64_t link_piece(const dma_task_t *task)
 {
-    uint64_t most = 0, piece;
+    uint64_t piece = (dma_device_largest_received(task) / LINK_PIECES / DEVICE_PIECE_UNIT + 1) * DEVICE_PIECE_UNIT;
 
-    for (int b = 0; b < comm->nranks; b++) {
-        uint64_t bytes = dma_blocks_bytes(&task->run.recv, (uint64_t)b);
-
-        most = bytes > most ? bytes : most;
-    }
-    piece = (most / LINK_PIECES / DEVICE_PIECE_UNIT + 1) * DEVICE_PIECE_UNIT;
     return piece < LINK_LEAST ? LINK_LEAST : piece;
 }
 
@@ -257,7 +251,7 @@ static dma_status_t use_scratch(dma_comm_t *comm, dma_task_t *task, bool moved)
 {
     struct dma_device_call *d = task->device;
     need_t need = find_need(comm, task);
-    uint64_t piece = d->by_link ? link_piece(comm, task) : UINT64_MAX;
+    uint64_t piece = d->by_link ? link_piece(task) : UINT64_MAX;
     uint64_t want = d->by_link ? dma_piece_bytes(piece, need.blocks) : need.recv_bytes + need.send_bytes + 1;
     dma_gpu_scope_t scope;
     dma_status_t status;

@@ -98,14 +98,6 @@ void dma_slots_put_room(dma_comm_t *comm, bool copies_ended)
 
 /* ---- copies; in scope ---- */
 
-/* How many bytes of a block belong to a piece. */
-static uint64_t part(const dma_device_by_slots_t *p, uint64_t bytes, uint64_t piece)
-{
-    uint64_t skip = piece * p->bytes, left = bytes > skip ? bytes - skip : 0;
-
-    return left < p->bytes ? left : p->bytes;
-}
-
 /* Where piece `piece` of what `owner` sends to `reader` is. */
 static end_t slot_of(const dma_comm_t *comm, const dma_task_t *task, int owner, int reader, uint64_t piece)
 {
@@ -166,7 +158,7 @@ static dma_gather_part_t part_of(const dma_comm_t *comm, const dma_task_t *task,
     uint64_t block = dma_coll_gathers(task->coll) ? 0 : (uint64_t)((comm->rank + k) % comm->nranks);
 
     return (dma_gather_part_t){.at = end_of(task, false, block, piece * p->bytes).at,
-                               .bytes = part(p, dma_blocks_bytes(&task->run.send, block), piece)};
+                               .bytes = dma_pipe_part(p->bytes, dma_blocks_bytes(&task->run.send, block), piece)};
 }
 
 /* The part behind part k of a piece. */
@@ -204,7 +196,7 @@ dma_status_t dma_slots_take(dma_comm_t *comm, const dma_task_t *task, uint64_t p
 
     for (int k = 1; status == DMA_OK && k < comm->nranks; k++) {
         int r = (comm->rank + k) % comm->nranks;
-        uint64_t bytes = part(p, dma_blocks_bytes(&task->run.recv, (uint64_t)r), piece);
+        uint64_t bytes = dma_pipe_part(p->bytes, dma_blocks_bytes(&task->run.recv, (uint64_t)r), piece);
 
         if (bytes) {
             status = copy_by_room(comm, DMA_SLOTS_IN, end_of(task, true, (uint64_t)r, piece * p->bytes),

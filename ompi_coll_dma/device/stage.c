@@ -13,36 +13,20 @@
 #include "device/device.h"
 #include "device/write.h"
 
-/* Copies a block with a shape to packed host memory. The runtime copies everything from the first to the last byte, gaps
- * included, because one copy is faster than one for each row. */
+/* Copies a block with a shape to packed host memory. */
 static dma_status_t copy_shaped(const dma_task_t *task, char *to, char *block, const dma_shape_t *shape, uint64_t bytes)
 {
     const struct dma_device_call *d = task->device;
     dma_proc_t *proc = task->comm->proc;
-    uint64_t span = dma_shape_span(shape, bytes);
-    dma_lease_t *pin = dma_pin_get(proc, d->rt, d->device, span);
-    char *stretch = pin ? pin->memory : span == UINT64_MAX ? NULL : malloc(span);
-    dma_status_t status;
+    dma_span_t span = {.first = block, .bytes = dma_shape_span(shape, bytes)};
+    dma_rects_t rects = {.visit = dma_rect_move};
+    dma_stretch_t s;
+    dma_status_t status = dma_device_read_stretch(proc, d->rt, d->device, &span, &s);
 
-    if (!stretch) {
-        return DMA_ERR_NOMEM;
-    }
-    if (!pin) {
-        status = dma_device_read(proc, d->rt, d->device, stretch, block, span);
-    } else if ((status = dma_pin_start(pin, stretch, block, span)) == DMA_OK) {
-        status = dma_pin_end(pin);
-    }
     if (status == DMA_OK) {
-        dma_rects_t rects = {.visit = dma_rect_move};
-        dma_place_t dst = {.addr = (uint64_t)(uintptr_t)to};
-        dma_place_t src = {.addr = (uint64_t)(uintptr_t)stretch, .shape = shape};
-
-        status = dma_rects_list(&rects, &dst, &src, bytes);
-    }
-    if (pin) {
-        (void)dma_lease_give_back(proc, pin);
-    } else {
-        free(stretch);
+        status = dma_rects_list(&rects, &(dma_place_t){.addr = (uint64_t)(uintptr_t)to},
+                                &(dma_place_t){.addr = (uint64_t)(uintptr_t)s.memory, .shape = shape}, bytes);
+        dma_device_drop_stretch(proc, &s);
     }
     return status;
 }
