@@ -136,6 +136,8 @@ typedef struct dma_side {
     /* Set by the core, if the cores must not access the memory: its runtime (NULL: host memory) and device. */
     const struct dma_gpu_runtime *runtime;
     int device;
+    bool
+        scattered; /* it is device memory, and not all of it is in one allocation: no copy of the runtime may have rows in two */
 } dma_side_t;
 
 /* A collective call. Counts and displacements are read when the call is posted and not again. */

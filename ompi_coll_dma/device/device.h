@@ -16,6 +16,7 @@
  *
  *     scratch.c       device memory of ours (lease.h) in place of blocks that engines cannot use where they are
  *     stage.c         host memory in place of device memory, for the host plan
+ *     host_copies.c   copies between device memory and host memory, contiguous or packed
  *     slot_copies.c   copies pieces of blocks into and out of shared pinned memory
  *     gather.c        the same by the processor, for short rows that are sent
  *     copies.c        copies between the user's blocks and device memory of ours

@@ -97,6 +97,14 @@ void dma_device_drop_stretch(dma_proc_t *proc, const dma_stretch_t *s)
     }
 }
 
+static dma_status_t read_row(void *arg, const dma_rect_t *r)
+{
+    const dma_side_t *side = arg;
+
+    return dma_device_copy(side->runtime, side->device, (void *)(uintptr_t)r->dst, (void *)(uintptr_t)r->src,
+                           r->row_bytes);
+}
+
 dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int block, size_t count, char *to)
 {
     char *at = dma_side_addr(side, block);
@@ -106,6 +114,13 @@ dma_status_t dma_device_pack(const dma_comm_t *comm, const dma_side_t *side, int
 
     if (side->dense) {
         return dma_device_read(comm->proc, side->runtime, side->device, to, at, count * side->size);
+    }
+    if (side->scattered && comm->host->type_strips) { /* between its allocations there is nothing to read */
+        dma_side_t type = *side;
+        dma_rects_t rects = {.host = comm->host, .visit = read_row, .arg = &type};
+
+        return dma_rects_list(&rects, &(dma_place_t){.addr = (uint64_t)(uintptr_t)to},
+                              &(dma_place_t){.addr = (uint64_t)(uintptr_t)at, .type = &type}, count * side->size);
     }
     status = dma_device_read_stretch(comm->proc, side->runtime, side->device, &span, &s);
     if (status == DMA_OK) {

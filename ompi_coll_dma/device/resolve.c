@@ -160,6 +160,15 @@ static void find_rows(const dma_comm_t *comm, sides_t *s)
     s->call.send.dense = s->call.send.dense || s->send_typed;
 }
 
+/* Does the span go beyond its allocation? What the runtime says of virtually mapped memory may be a part of it. */
+static bool is_scattered(const dma_gpu_memory_t *m, const dma_span_t *span)
+{
+    uint64_t skip = (uint64_t)(uintptr_t)span->first - m->base;
+
+    return span->bytes && dma_gpu_kind_on_device(m->kind) && m->kind != DMA_GPU_DEVICE_VMM && m->size &&
+           (skip > m->size || span->bytes > m->size - skip);
+}
+
 static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, const dma_gpu_runtime_t *rt)
 {
     dma_span_t recv_span = dma_device_span(comm->host, &call->recv, comm->nranks), send_span = {0};
@@ -170,6 +179,8 @@ static sides_t inspect_sides(const dma_comm_t *comm, const dma_call_t *call, con
         send_span = dma_device_span(comm->host, &call->send, dma_coll_gathers(call->coll) ? 1 : comm->nranks);
         s.send = dma_device_classify(rt, &send_span);
     }
+    s.given.recv.scattered = is_scattered(&s.recv, &recv_span);
+    s.given.send.scattered = is_scattered(&s.send, &send_span);
     s.given.recv.dense = call->recv.dense || !recv_span.bytes;
     s.given.send.dense = call->send.dense || !send_span.bytes;
     s.call = s.given;
@@ -248,6 +259,8 @@ static void keep_types(struct dma_device_call *d, const sides_t *s, const dma_ca
     d->sides[DMA_SIDE_RECV] = call->recv;
     d->sides[DMA_SIDE_SEND].counts = d->sides[DMA_SIDE_RECV].counts = NULL;
     d->sides[DMA_SIDE_SEND].runtime = d->sides[DMA_SIDE_RECV].runtime = d->rt;
+    d->sides[DMA_SIDE_SEND].scattered = s->given.send.scattered;
+    d->sides[DMA_SIDE_RECV].scattered = s->given.recv.scattered;
     d->sides[DMA_SIDE_SEND].device = s->send.device;
     d->sides[DMA_SIDE_RECV].device = s->recv.device;
     d->send_type = s->send_typed ? &d->sides[DMA_SIDE_SEND] : NULL;

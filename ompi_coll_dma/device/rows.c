@@ -103,16 +103,31 @@ static uint64_t pitch(const elements_t *e, const dma_place_t *place, const dma_s
     return (uint64_t)(along ? e->type->extent : s->stride);
 }
 
+/* One row at a time. */
+static dma_status_t visit_rows(const dma_rects_t *rects, const dma_rect_t *rect)
+{
+    dma_rect_t row = *rect;
+    dma_status_t status = DMA_OK;
+
+    row.rows = 1;
+    for (uint64_t i = 0; status == DMA_OK && i < rect->rows; i++) {
+        status = rects->visit(rects->arg, &row);
+        row.dst += row.dst_pitch;
+        row.src += row.src_pitch;
+    }
+    return status;
+}
+
 static dma_status_t put_part(const elements_t *e, const dma_strip_t *s, const part_t *part)
 {
-    return put(e->rects,
-               &(dma_rect_t){.dst = address(e, e->dst, s, part),
-                             .src = address(e, e->src, s, part),
-                             .dst_pitch = pitch(e, e->dst, s, part->along),
-                             .src_pitch = pitch(e, e->src, s, part->along),
-                             .row_bytes = part->bytes,
-                             .rows = part->rows},
-               true);
+    dma_rect_t rect = {.dst = address(e, e->dst, s, part),
+                       .src = address(e, e->src, s, part),
+                       .dst_pitch = pitch(e, e->dst, s, part->along),
+                       .src_pitch = pitch(e, e->src, s, part->along),
+                       .row_bytes = part->bytes,
+                       .rows = part->rows};
+
+    return e->type->scattered ? visit_rows(e->rects, &rect) : put(e->rects, &rect, true);
 }
 
 /* The rows of a strip in one element: the whole ones together, and at both ends of the copy the part of a row. */

@@ -13,7 +13,8 @@
  *
  * A copy may begin and end inside a row, whose parts are rows then. Rectangles that continue each other become one: rows that
  * touch on both sides, also those of two blocks; and rows of irregular datatypes at equal distances, because an indexed
- * datatype often has runs of them.
+ * datatype often has runs of them. Not if the rows lie in several allocations (types over MPI_BOTTOM): the runtime refuses copies
+ * that go from one to another.
  *
  * The rectangles of a copy have the bytes of the copy and no others, so nothing in the gaps is written. Their order is free.
  */

@@ -25,7 +25,7 @@ bool dma_device_shape(const dma_comm_t *comm, dma_side_t *side, int blocks, dma_
     ptrdiff_t first;
     uint64_t count = 0;
 
-    if (side->dense || side->types) {
+    if (side->dense || side->types || side->scattered) {
         return side->dense;
     }
     for (int b = 0; b < blocks; b++) {
@@ -54,8 +54,11 @@ bool dma_device_has_long_rows(const dma_comm_t *comm, const dma_side_t *side)
 {
     uint64_t rows = 0;
 
-    return comm->host->type_strips && !side->types && side->size >= LONG_ROW &&
-           comm->host->type_strips(side->type, count_rows, &rows) == DMA_OK && rows && side->size / rows >= LONG_ROW;
+    if (!comm->host->type_strips || side->types || side->scattered) {
+        return comm->host->type_strips && !side->types; /* scattered: whatever they are, nothing else can copy them */
+    }
+    return side->size >= LONG_ROW && comm->host->type_strips(side->type, count_rows, &rows) == DMA_OK && rows &&
+           side->size / rows >= LONG_ROW;
 }
 
 const dma_shape_t *dma_device_sent_shape(const struct dma_device_call *d, bool in_place)

@@ -186,7 +186,7 @@ dma_status_t dma_writer_put_elements(dma_writer_t *w, const dma_host_t *host, co
 {
     dma_shape_t shape = {0};
     ptrdiff_t first = 0;
-    bool regular = side->dense || dma_shape_of_elements(host, side, count, &first, &shape);
+    bool regular = side->dense || (!side->scattered && dma_shape_of_elements(host, side, count, &first, &shape));
     dma_place_t dst = {.addr = (uint64_t)(uintptr_t)at + (uint64_t)first,
                        .shape = &shape,
                        .type = regular ? NULL : side},

@@ -296,6 +296,26 @@ void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes)
     return (void *)(uintptr_t)fake_map_range(kind, device, fd, bytes, at)->base;
 }
 
+void fake_gpu_split(void *addr, uint64_t bytes)
+{
+    fake_range_t *r, *rest = calloc(1, sizeof(*rest));
+
+    pthread_mutex_lock(&fake_machine.lock);
+    r = fake_find_range((uintptr_t)addr);
+    if (!rest || !r || bytes % PAGE || bytes >= r->size) {
+        fake_misuse("split of %p at %#lx", addr, bytes);
+    }
+    *rest = *r;
+    rest->next = fake_ranges;
+    rest->fd = dup(r->fd);
+    rest->base += bytes;
+    rest->size -= bytes;
+    rest->id = ++last_id;
+    r->size = bytes;
+    fake_ranges = rest;
+    pthread_mutex_unlock(&fake_machine.lock);
+}
+
 void fake_gpu_free(void *addr)
 {
     unmap("free", (uintptr_t)addr, false, false);

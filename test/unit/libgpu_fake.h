@@ -34,6 +34,8 @@ void fake_gpu_may_stay(void);
 /* Memory of any kind except DMA_GPU_HOST, on a device. Host kinds are on the node. */
 void *fake_gpu_alloc(dma_gpu_kind_t kind, int device, uint64_t bytes);
 void fake_gpu_free(void *addr);
+/* From byte `bytes` on, a multiple of the page size, it is another allocation, which has to be freed, too. */
+void fake_gpu_split(void *addr, uint64_t bytes);
 /* The next allocation of this thread gets the address of this one if it is not larger. */
 void fake_gpu_free_for_next(void *addr);
 /* Virtually mapped memory: parts of `part` bytes side by side, at least `bytes` bytes in all. Each part is an

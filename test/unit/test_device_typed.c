@@ -488,6 +488,91 @@ START_TEST(without_room_through_the_host)
 }
 END_TEST
 
+/* ---- several allocations ---- */
+
+/* Types over MPI_BOTTOM: long and short rows at equal distances, in two allocations. */
+static const strips_t in_two[] = {
+    {.extent = 122880,
+     .ub = 89920,
+     .n = 3,
+     .strips = {{0, 0, 8000, 1, 0, 0}, {40960, 8000, 8000, 1, 0, 0}, {81920, 16000, 8000, 1, 0, 0}}},
+    {.extent = 122880, .ub = 60560, .n = 2, .strips = {{0, 0, 240, 50, 400, 240}, {40960, 12000, 240, 50, 400, 240}}},
+    /* regular */
+    {.extent = 122880, .ub = 89920, .n = 1, .strips = {{0, 0, 8000, 3, 40960, 8000}}, .regular = true},
+};
+
+enum { IN_TWO = sizeof(in_two) / sizeof(in_two[0]), CUT = BEFORE + 7 * 4096 };
+
+static char *take_two(rank_t *r)
+{
+    char *memory;
+
+    pthread_mutex_lock(&lock);
+    memory = fake_gpu_alloc(DMA_GPU_DEVICE_PLAIN, r->rank, BEFORE + room);
+    fake_gpu_split(memory, CUT);
+    pthread_mutex_unlock(&lock);
+    return memory;
+}
+
+static void give_two(char *memory)
+{
+    give(memory + CUT);
+    give(memory);
+}
+
+static void calls_in_two(rank_t *r)
+{
+    dma_host_t host = strips_host();
+
+    must(r, dma_comm_prepare(r->comms[0]) == DMA_OK, "set-up");
+    r->comms[0]->host = &host;
+    for (uint64_t i = 0; i < 2 * IN_TWO; i++) {
+        typed_t c = {.type = &in_two[i % IN_TWO],
+                     .send_type = &in_two[(i + (uint64_t)r->rank) % IN_TWO],
+                     .call = {.coll = i / IN_TWO ? DMA_ALLTOALL : DMA_ALLGATHER},
+                     .tag = i + 1,
+                     .recv = take_two(r),
+                     .send = take_two(r),
+                     .want = malloc(BEFORE + room),
+                     .received = calloc(1, BEFORE + room),
+                     .written = calloc(1, BEFORE + room)};
+
+        place_recv(r, &c);
+        place_send(r, &c);
+        must(r, dma_comm_run(r->comms[0], &c.call) == DMA_OK, "%s", dma_comm_reason(r->comms[0]));
+        check(r, &c);
+        threads_barrier(r);
+        fake_gpu_watch(c.recv, 0, NULL);
+        give_two(c.recv);
+        give_two(c.send);
+        free(c.want);
+        free(c.received);
+        free(c.written);
+    }
+    r->comms[0]->host = &threads_host;
+}
+
+/* No copy goes from one allocation to another. Loop variable: with engines; through the host; by slots. */
+START_TEST(rows_in_two_allocations)
+{
+    job_t job;
+
+    range = 1;
+    room = 400000;
+    if (_i == 2) {
+        least = 11;
+        room = 3200000;
+    }
+    job = call_job(2, calls_in_two, NULL);
+    if (_i) {
+        snprintf(job.params.engine, sizeof(job.params.engine), "none");
+    }
+    call_run_job(&job);
+    ck_assert_int_eq(reports_count("failed"), 0);
+    ck_assert(_i != 2 || counts_sum(DMA_COUNT_calls_slots));
+}
+END_TEST
+
 /* ---- what it costs ---- */
 
 /* Rows at equal distances, of which the datatype says nothing: an indexed one with a run of equal blocks. */
@@ -561,6 +646,7 @@ int main(void)
     unit_test(suite, rows_by_slots_beside_engines, 120);
     unit_test(suite, rows_without_scratch_memory, 60);
     unit_test(suite, without_room_through_the_host, 60);
+    unit_loop(suite, rows_in_two_allocations, 0, 3, 60);
     unit_loop(suite, rows_cost_few_copies, 0, 2, 30);
     return unit_main(suite);
 }
