@@ -50,14 +50,13 @@ typedef struct dma_strip {
 
 typedef dma_status_t (*dma_visit_t)(void *arg, const dma_strip_t *strip);
 
-#define DMA_HOST_TAGS 32767 /* as many as MPI promises */
+#define DMA_HOST_TAGS 1000000
 
 struct dma_side;
 
 typedef struct dma_host {
-    /* Messages. Those with the same tag are ordered per pair of ranks. The user's receives never match those with tag 0. Other
-     * tags, up to DMA_HOST_TAGS, are only for what comm_dup has made. `test` releases a request that it finds complete and sets
-     * *req to NULL. */
+    /* Messages. Those with the same tag, from 0 to DMA_HOST_TAGS, are ordered per pair of ranks. The user's receives never match
+     * them. `test` releases a request that it finds complete and sets *req to NULL. */
     dma_status_t (*isend)(void *comm, const void *buf, size_t bytes, int peer, int tag, void **req);
     dma_status_t (*irecv)(void *comm, void *buf, size_t bytes, int peer, int tag, void **req);
     dma_status_t (*test)(void *comm, void **req);
@@ -67,11 +66,6 @@ typedef struct dma_host {
     /* The lowest rank whose process has not loaded coll/dma; -1: none, as far as can be found out. All ranks that are told one
      * are told the same. Asked when messages of a set-up have not come for long; it may take some time. NULL: there is none. */
     int (*find_absent)(void *comm);
-
-    /* Duplicates `comm`: another communicator of the same ranks, with a separate message context. Collective and
-     * blocking. `comm_free` is local. */
-    dma_status_t (*comm_dup)(void *comm, void **dup);
-    void (*comm_free)(void *dup);
 
     /* Runs the progress engine once. Called by blocking waits, never with a lock held. */
     void (*progress)(void);

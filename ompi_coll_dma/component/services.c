@@ -3,10 +3,10 @@
  */
 #include "buffer.h"
 
-/* No receive of the user's, not even with MPI_ANY_TAG, matches a negative tag. Other tags are used only on our communicators. */
+/* No receive of the user's, not even with MPI_ANY_TAG, matches a negative tag. */
 static int mpi_tag(int tag)
 {
-    return tag ? tag : COLL_DMA_TAG;
+    return tag ? COLL_DMA_CHANNEL_TAGS - tag : COLL_DMA_TAG;
 }
 
 static dma_status_t isend(void *comm, const void *buf, size_t bytes, int peer, int tag, void **req)
@@ -53,23 +53,6 @@ static void cancel(void *comm, void **req)
         ompi_request_free(&request);
         *req = NULL;
     }
-}
-
-/* Not MPI_Comm_dup, which would call the user's attribute callbacks. */
-static dma_status_t comm_dup(void *comm, void **result)
-{
-    ompi_communicator_t *from = comm, *made = NULL;
-    int rc = ompi_comm_create(from, from->c_local_group, &made);
-
-    *result = made;
-    return OMPI_SUCCESS == rc && made ? DMA_OK : DMA_ERR_NET;
-}
-
-static void comm_free(void *dup)
-{
-    ompi_communicator_t *comm = dup;
-
-    ompi_comm_free(&comm);
 }
 
 /* opal_convertor_pack and unpack return 1 when the convertor has moved everything; that must be `bytes`. */
@@ -155,8 +138,6 @@ const dma_host_t mca_coll_dma_host = {
     .test = test,
     .cancel = cancel,
     .find_absent = mca_coll_dma_find_absent,
-    .comm_dup = comm_dup,
-    .comm_free = comm_free,
     .progress = progress,
     .pack = pack,
     .unpack = unpack,

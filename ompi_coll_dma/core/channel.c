@@ -11,24 +11,15 @@
  * communicator (the `watch` hook of its route).
  *
  * If there is no room for the shared memory, the channel's communicator is ASIDE and its starts are done by messages. Ranks may
- * start different channels in different orders, so each such channel has a tag of its own, in a communicator of the host services
- * that serves all channels of its parent (carrier_t). Ranks make the channels of a communicator in the same order, so they count
- * the tags alike. The tag of a channel that is gone is not used again: a rank may make the next one while another rank has still
- * to receive messages of the old one.
+ * start different channels in different orders, so each such channel has a tag of its own. Ranks make the channels of a communicator
+ * in the same order, so they count the tags alike. The tag of a channel that is gone is used again only after all others: a rank may
+ * make the next one while another rank has still to receive messages of the old one.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "core/channel.h"
 #include "core/resolve.h"
-
-/* Of the host services, for messages of channels. Making one takes long (all ranks agree on its number), tags cost nothing. It
- * lives as long as the channels' parent. */
-typedef struct dma_carrier {
-    void *handle;
-    int tags; /* given away, from 1 on */
-    struct dma_carrier *next;
-} carrier_t;
 
 /* Copies an array of numbers to *next. NULL gives NULL. */
 static void *copy_numbers(char **next, const void *array, size_t bytes)
@@ -66,45 +57,11 @@ static dma_status_t copy_call(dma_channel_t *ch, const dma_call_t *call, int nra
     return DMA_OK;
 }
 
-static dma_status_t add_carrier(dma_comm_t *parent)
-{
-    carrier_t *carrier = calloc(1, sizeof(*carrier));
-    dma_status_t status = carrier ? parent->host->comm_dup(parent->handle, &carrier->handle) : DMA_ERR_NOMEM;
-
-    if (status != DMA_OK) {
-        free(carrier);
-        return status;
-    }
-    carrier->next = parent->carriers;
-    parent->carriers = carrier;
-    return DMA_OK;
-}
-
 /* From now on starts are done by messages. No lock: ranks make the channels of a communicator one after the other. */
-static dma_status_t use_messages(dma_channel_t *ch)
+static void use_messages(dma_comm_t *comm)
 {
-    dma_comm_t *comm = ch->comm, *parent = comm->parent;
-
-    if (!parent->carriers || parent->carriers->tags == DMA_HOST_TAGS) {
-        dma_status_t status = add_carrier(parent);
-
-        if (status != DMA_OK) {
-            return status;
-        }
-    }
-    comm->handle = parent->carriers->handle;
-    comm->tag = ++parent->carriers->tags;
+    comm->tag = (int)(comm->parent->channels++ % DMA_HOST_TAGS) + 1;
     dma_comm_step_aside(comm);
-    return DMA_OK;
-}
-
-void dma_channels_end(dma_comm_t *parent)
-{
-    for (carrier_t *carrier; (carrier = parent->carriers);) {
-        parent->carriers = carrier->next;
-        parent->host->comm_free(carrier->handle);
-        free(carrier);
-    }
 }
 
 /* If nothing is packed, starts differ only in their sequence numbers, so the call is resolved once. If the process has
@@ -134,7 +91,8 @@ static dma_status_t prepare(dma_channel_t *ch)
     dma_status_t status;
 
     if (dma_comm_state(comm->parent) == DMA_COMM_ASIDE) {
-        return use_messages(ch);
+        use_messages(comm);
+        return DMA_OK;
     }
     if (comm->route->channel_prepare) {
         comm->route->channel_prepare(comm, &ch->call);
@@ -161,7 +119,8 @@ static dma_status_t prepare(dma_channel_t *ch)
                         "no shared memory is left for another persistent collective of %s (%s): it is done by messages",
                         comm->text, comm->reason);
     }
-    return use_messages(ch);
+    use_messages(comm);
+    return DMA_OK;
 }
 
 /* Fails the parent, because the other ranks wait for this one in the set-up of their channels. They check the parent

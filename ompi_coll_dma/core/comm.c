@@ -116,7 +116,6 @@ static void hand_counts_over(dma_comm_t *comm)
 
 void dma_comm_destroy(dma_comm_t *comm)
 {
-    dma_channels_end(comm);
     dma_comm_lock(comm);
     dma_comm_set_active(comm, false);
     dma_comm_set_polled(comm, false);

@@ -23,6 +23,7 @@
 #include "core/counters.h"
 #include "core/plans.h"
 #include "core/route.h"
+#include "core/setup/known.h"
 #include "core/staging.h"
 #include "core/state.h"
 #include "dma/clock.h"
@@ -74,6 +75,7 @@ struct dma_proc {
     dma_why_t arena_failed;           /* why there is none; it is not created again */
     dma_file_arena_t *retired;        /* file arenas that some peer still uses */
     size_t file_bytes;                /* in file arenas */
+    dma_known_t known[DMA_KNOWN];     /* what set-ups have found out; guarded by `lock` */
     dma_comm_t *active, *active_last; /* list of communicators that progress has to advance; guarded by `lock` */
     _Atomic unsigned nactive;
     struct dma_kept_report *kept; /* reports that progress prints; guarded by `lock` */
@@ -161,7 +163,7 @@ struct dma_comm {
     const dma_host_t *host;
     void *handle;
     int tag;                      /* of messages of calls: 0, or that of a channel (channel.c) */
-    struct dma_carrier *carriers; /* of messages of its channels */
+    uint32_t channels;   /* that have got tags */
     int rank, nranks;
     dma_plain_t plain;   /* of the process, from the set-up on */
     const bool *threads; /* as in dma_comm_config_t */
@@ -512,11 +514,6 @@ void dma_setup_cancel(dma_comm_t *comm);
 dma_wait_t dma_setup_waits_for(const dma_comm_t *comm, const char **phase);
 /* Tells peers that can be READY already that this rank has failed. */
 void dma_setup_poison(dma_comm_t *comm, dma_status_t status);
-
-/* ---- channel.c ---- */
-
-/* The communicator has no channels any more: gives back what carried their messages. */
-void dma_channels_end(dma_comm_t *parent);
 
 /* ---- setup/channel.c ---- */
 

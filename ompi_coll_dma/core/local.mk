@@ -30,6 +30,8 @@ core_sources += \
 	ompi_coll_dma/core/setup/cores.h \
 	ompi_coll_dma/core/setup/geometry.c \
 	ompi_coll_dma/core/setup/geometry.h \
+	ompi_coll_dma/core/setup/known.c \
+	ompi_coll_dma/core/setup/known.h \
 	ompi_coll_dma/core/setup/measure.c \
 	ompi_coll_dma/core/setup/measure.h \
 	ompi_coll_dma/core/setup/setup.c \

@@ -30,12 +30,9 @@ typedef struct message {
     int src, dst;
 } message_t;
 
-#define MOST_BRANCHES 256
-
 struct group {
     int n;
-    group_t *branches[MOST_BRANCHES]; /* in the order in which every rank asks for them */
-    int *asked;                       /* by rank: the number of groups it has asked for */
+    int *sent; /* by rank: messages */
     uint64_t rng;
     unsigned delay_us;
     member_t *members;
@@ -63,7 +60,7 @@ group_t *group_create(int n, uint64_t seed, unsigned delay_us)
     pthread_mutex_init(&g->lock, NULL);
     g->members = calloc((size_t)n, sizeof(*g->members));
     g->failing = calloc((size_t)n, sizeof(*g->failing));
-    g->asked = calloc((size_t)n, sizeof(*g->asked));
+    g->sent = calloc((size_t)n, sizeof(*g->sent));
     g->sends = calloc(pairs, sizeof(*g->sends));
     g->recvs = calloc(pairs, sizeof(*g->recvs));
     for (int r = 0; r < n; r++) {
@@ -89,10 +86,7 @@ void group_destroy(group_t *g)
 {
     size_t pairs = (size_t)g->n * (size_t)g->n;
 
-    for (int i = 0; i < MOST_BRANCHES && g->branches[i]; i++) {
-        group_destroy(g->branches[i]);
-    }
-    free(g->asked);
+    free(g->sent);
     drop_messages(g->sends, pairs);
     drop_messages(g->recvs, pairs);
     pthread_mutex_destroy(&g->lock);
@@ -133,7 +127,8 @@ static dma_status_t post(member_t *me, int peer, message_t m, void **req)
     m.src = m.send ? me->rank : peer;
     m.dst = m.send ? peer : me->rank;
     pair = (size_t)m.src * (size_t)g->n + (size_t)m.dst;
-    if (m.send && g->failing[me->rank]) {
+    g->sent[me->rank] += m.send;
+    if (m.send && !m.tag && g->failing[me->rank]) {
         status = DMA_ERR_NET;
         free(p);
     } else {
@@ -233,34 +228,9 @@ static void thread_cancel(void *comm, void **req)
     pthread_mutex_unlock(&g->lock);
 }
 
-int group_branches(const group_t *g, int rank)
+int group_sends(const group_t *g, int rank)
 {
-    return g->asked[rank];
-}
-
-/* A group of its own for the n-th time that every rank asks for one. It lives as long as its parent. */
-static dma_status_t thread_branch(void *comm, void **branch)
-{
-    member_t *me = comm;
-    group_t *g = me->group;
-    int i;
-
-    pthread_mutex_lock(&g->lock);
-    i = g->asked[me->rank]++;
-    if (i == MOST_BRANCHES) {
-        must_fail(__FILE__, __LINE__, me->rank, "more than %d branches", MOST_BRANCHES);
-    }
-    if (!g->branches[i]) {
-        g->branches[i] = group_create(g->n, g->rng + (uint64_t)i, g->delay_us);
-    }
-    *branch = group_handle(g->branches[i], me->rank);
-    pthread_mutex_unlock(&g->lock);
-    return DMA_OK;
-}
-
-static void thread_prune(void *branch)
-{
-    (void)branch;
+    return g->sent[rank];
 }
 
 /* ---- the other services ---- */
@@ -379,8 +349,6 @@ const dma_host_t threads_host = {
     .irecv = thread_irecv,
     .test = thread_test,
     .cancel = thread_cancel,
-    .comm_dup = thread_branch,
-    .comm_free = thread_prune,
     .progress = thread_progress,
     .pack = thread_pack,
     .unpack = thread_unpack,

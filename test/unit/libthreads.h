@@ -30,11 +30,11 @@ typedef struct member {
 group_t *group_create(int n, uint64_t seed, unsigned delay_us);
 void group_destroy(group_t *g);
 member_t *group_handle(group_t *g, int rank);
-/* From now on the sends of `rank` fail. */
+/* From now on the sends of `rank` fail, except those of channels. */
 void group_fail_sends(group_t *g, int rank);
 
-/* For how many communicators `rank` has asked with comm_dup. */
-int group_branches(const group_t *g, int rank);
+/* How many messages `rank` has sent. */
+int group_sends(const group_t *g, int rank);
 
 extern const dma_host_t threads_host;
 

@@ -308,45 +308,12 @@ static void by_messages(rank_t *r)
         }
         free_in_own_order(r, all);
     }
-    must(r, group_branches(r->job->groups[0], r->rank) == 1, "%d communicators",
-         group_branches(r->job->groups[0], r->rank));
     free(all);
 }
 
-START_TEST(messages_of_channels_share_a_communicator)
+START_TEST(starts_by_messages_match_in_any_order)
 {
     run_without_memory(by_messages);
-}
-END_TEST
-
-/* One channel lives while as many others come and go as there are tags. */
-static void use_up_tags(rank_t *r)
-{
-    persistent_t *old = calloc(1, sizeof(*old)), *young = calloc(1, sizeof(*young));
-
-    must(r, dma_comm_prepare(r->comms[0]) == DMA_UNSUPPORTED, "there is shared memory");
-    must(r, make(r, old, DMA_ALLTOALL, MOST_BLOCK) == DMA_OK, "the first one");
-    for (int i = 1; i <= DMA_HOST_TAGS; i++) {
-        must(r, make(r, young, DMA_ALLTOALL, MOST_BLOCK) == DMA_OK, "number %d", i);
-        if (i < DMA_HOST_TAGS) {
-            dma_channel_destroy(young->channel);
-        }
-    }
-    start(r, r->rank ? old : young, r->rank ? 1 : 2);
-    start(r, r->rank ? young : old, r->rank ? 2 : 1);
-    finish(r, old);
-    finish(r, young);
-    dma_channel_destroy(old->channel);
-    dma_channel_destroy(young->channel);
-    must(r, group_branches(r->job->groups[0], r->rank) == 2, "%d communicators",
-         group_branches(r->job->groups[0], r->rank));
-    free(old);
-    free(young);
-}
-
-START_TEST(tags_are_not_used_again)
-{
-    run_without_memory(use_up_tags);
 }
 END_TEST
 
@@ -522,8 +489,7 @@ int main(void)
     unit_test(suite, channels_come_and_go, LIMIT);
     unit_test(suite, the_first_leave_room_for_others, LIMIT);
     unit_test(suite, one_rank_has_no_room, LIMIT);
-    unit_test(suite, messages_of_channels_share_a_communicator, LIMIT);
-    unit_test(suite, tags_are_not_used_again, LIMIT);
+    unit_test(suite, starts_by_messages_match_in_any_order, LIMIT);
     unit_test(suite, extents_cover_the_arena, LIMIT);
     unit_test(suite, a_rank_gives_up, 10);
     unit_test(suite, words_stay, 10);

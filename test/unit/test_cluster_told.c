@@ -56,11 +56,6 @@ static dma_status_t host_irecv(void *comm, void *buf, size_t bytes, int peer, in
     ABROAD(threads_host.irecv(comm, buf, bytes, peer, tag, req));
 }
 
-static dma_status_t host_branch(void *comm, void **branch)
-{
-    ABROAD(threads_host.comm_dup(comm, branch));
-}
-
 static dma_status_t net_join(void *net, uint32_t comm, uint32_t owner)
 {
     ABROAD(wire_threads.comm_register(net, comm, owner));
@@ -95,7 +90,6 @@ static void feed_others(void)
     host = threads_host;
     host.isend = host_isend;
     host.irecv = host_irecv;
-    host.comm_dup = host_branch;
     wire = wire_threads;
     wire.comm_register = net_join;
     wire.address_recv = net_ask;

@@ -39,15 +39,11 @@ static uint32_t ranks_per_core(const info_host_t *host, int ranks)
 /* The profile of the host engine, with the costs that two processes have measured here. */
 static void measure(const info_t *info, const dma_choices_t *choices, uint32_t per_core, dma_profile_t *profile)
 {
-    dma_measured_t measured[2];
+    dma_measured_t mean = dma_measure_mean(info->host.measured, 2);
 
     *profile = choices->profile;
-    memcpy(measured, info->host.measured, sizeof(measured));
-    for (int i = 0; i < 2 && per_core > DMA_WHOLE_CORE; i++) {
-        measured[i].push = 0; /* as in the set-up */
-    }
     if (choices->measure) {
-        (void)dma_measure_apply(profile, measured, 2, per_core > DMA_WHOLE_CORE);
+        (void)dma_measure_apply(profile, &mean, per_core > DMA_WHOLE_CORE);
     }
 }
 

@@ -138,7 +138,7 @@ static uint64_t rate(size_t bytes, uint64_t ps)
     return mbps < LEAST_MBPS ? LEAST_MBPS : mbps > MOST_MBPS ? MOST_MBPS : mbps;
 }
 
-bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, int n, bool oversubscribed)
+dma_measured_t dma_measure_mean(const dma_measured_t *measured, int n)
 {
     dma_measured_t sum = {0};
     bool crossed = true, pushed = true;
@@ -148,7 +148,7 @@ bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, i
 
         /* reject times of more than a second, whatever a peer has published */
         if (!m->pull || !m->copy || (m->pull | m->copy | m->cross | m->page | m->push) >> 40) {
-            return false;
+            return (dma_measured_t){0};
         }
         crossed = crossed && m->page;
         pushed = pushed && m->push;
@@ -158,8 +158,20 @@ bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, i
         sum.page += m->page;
         sum.push += m->push;
     }
-    profile->copy_mbps = rate(PIECE, sum.copy / (uint64_t)n);
-    profile->pull_mbps = dma_profile_min(rate(PIECE, sum.pull / (uint64_t)n), profile->copy_mbps);
+    return (dma_measured_t){.copy = sum.copy / (uint64_t)n,
+                            .pull = sum.pull / (uint64_t)n,
+                            .cross = crossed ? sum.cross / (uint64_t)n : 0,
+                            .page = crossed ? sum.page / (uint64_t)n : 0,
+                            .push = pushed ? sum.push / (uint64_t)n : 0};
+}
+
+bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *mean, bool oversubscribed)
+{
+    if (!mean->pull) {
+        return false;
+    }
+    profile->copy_mbps = rate(PIECE, mean->copy);
+    profile->pull_mbps = dma_profile_min(rate(PIECE, mean->pull), profile->copy_mbps);
     /* If cache lines move slowly between cores, writing to memory that another core has read is slower by the same
      * factor again, and by 3: 8 GB/s with 37 for pull and 60 for copy; 2 GB/s with 16 for pull. But if ranks share
      * cores, other ranks have run in between and have evicted most of it from the caches. The measured push holds for
@@ -169,14 +181,14 @@ bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, i
         profile->push_mbps = profile->pull_mbps * profile->pull_mbps / profile->copy_mbps / 3;
         profile->push_mbps = profile->push_mbps < LEAST_MBPS ? LEAST_MBPS : profile->push_mbps;
         profile->slot_mbps = profile->push_mbps;
-        if (pushed) {
-            profile->slot_mbps = dma_profile_min(rate(PIECE, sum.push / (uint64_t)n), profile->copy_mbps);
+        if (mean->push) {
+            profile->slot_mbps = dma_profile_min(rate(PIECE, mean->push), profile->copy_mbps);
         }
     }
-    if (crossed) {
-        profile->cross_ps = sum.cross / (uint64_t)n;
+    if (mean->page) {
+        profile->cross_ps = mean->cross;
         profile->cross_page_ps = 0; /* the rate includes it */
-        profile->cross_mbps = rate(PAGE, sum.page / (uint64_t)n);
+        profile->cross_mbps = rate(PAGE, mean->page);
     }
     return true;
 }

@@ -49,8 +49,9 @@ void dma_measure_set_read(char *region);
  * the time of 16 KiB, or 0. */
 uint64_t dma_measure_rewrite(char *region, const char *readers);
 
-/* Sets constants of `profile` to the means of what n ranks have measured. false: not all ranks have measured.
- * `oversubscribed`: there are more ranks than cores. */
-bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *measured, int n, bool oversubscribed);
+/* The means of what n ranks have measured. What one of them has not measured is 0; without copy or pull, all is. */
+dma_measured_t dma_measure_mean(const dma_measured_t *measured, int n);
+/* Sets constants of `profile` to such means. false: nothing was measured. `oversubscribed`: there are more ranks than cores. */
+bool dma_measure_apply(dma_profile_t *profile, const dma_measured_t *mean, bool oversubscribed);
 
 #endif

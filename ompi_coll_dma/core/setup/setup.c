@@ -3,7 +3,8 @@
  *
  *     INFO      all ranks exchange where their block of shared memory is, and rank 0's parameters
  *     map       each rank maps the arenas of its peers, tries to read their private memory, and measures what copies cost
- *     RESULT    all ranks exchange whether that worked, and what they have measured; not if a rank has no block
+ *     RESULT    all ranks exchange whether that worked, and what they have measured; not if a rank has no block, nor if all ranks know
+ *               it from an earlier communicator of the same processes (known.h)
  *
  * Attempt 0 takes the block from the process's memfd arena, attempt 1 from a file of its own. If all ranks have mapped
  * all blocks, the communicator is READY. Else the next attempt begins. After the last one the communicator is ASIDE. If a rank has
@@ -27,7 +28,7 @@
 #include "core/setup/measure.h"
 #include "node/cross.h"
 
-#define PROTOCOL 17 /* version of the records and of the window */
+#define PROTOCOL 18 /* version of the records and of the window */
 #define ATTEMPTS 2
 
 /* What a rank publishes in INFO. */
@@ -45,6 +46,7 @@ typedef struct info {
     uint32_t first_epoch;         /* of rank 0 only: see dma_comm_t */
     uint32_t wants_memory_route;  /* a channel: dma_memory_t.serves of this rank */
     dma_cores_t cores;
+    uint64_t known[DMA_KNOWN]; /* numbers of what this rank remembers */
 } info_t;
 
 /* What a rank publishes in RESULT. */
@@ -62,7 +64,7 @@ _Static_assert(sizeof(info_t) <= RECORD_BYTES && sizeof(result_t) <= RECORD_BYTE
 
 typedef struct dma_setup {
     int attempt;
-    bool exchanging_results; /* the exchange under way is RESULT, else INFO */
+    bool exchanging_results; /* the exchange under way is RESULT, else INFO; peers may be READY, or soon be */
     dma_bootstrap_t exchange;
     info_t mine;
     info_t *all;       /* by rank, while results */
@@ -73,6 +75,7 @@ typedef struct dma_setup {
     uint32_t *acks;
     uint64_t *stream;
     dma_measured_t *measured; /* by rank */
+    dma_known_t known[DMA_KNOWN];
     uint64_t probe;
     uint64_t first_seq; /* of the first call; calls may be posted during the set-up */
 } setup_t;
@@ -143,6 +146,17 @@ static dma_status_t exchange(dma_comm_t *comm, setup_t *s, const void *record, s
                                sizeof(padded));
 }
 
+/* What this rank knows now: until INFO has come, another set-up may make it forget. */
+static void remember(const dma_comm_t *comm, setup_t *s)
+{
+    pthread_mutex_lock(&comm->proc->lock);
+    memcpy(s->known, comm->proc->known, sizeof(s->known));
+    pthread_mutex_unlock(&comm->proc->lock);
+    for (int i = 0; i < DMA_KNOWN; i++) {
+        s->mine.known[i] = s->known[i].number;
+    }
+}
+
 static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
 {
     s->exchanging_results = false;
@@ -153,6 +167,9 @@ static dma_status_t begin_attempt(dma_comm_t *comm, setup_t *s)
                        .probe_addr = (uint64_t)(uintptr_t)&s->probe,
                        .wants_memory_route = comm->wants_memory_route};
     allocate_block(comm, s, &s->mine.why);
+    if (s->attempt == 0) {
+        remember(comm, s);
+    }
     dma_cores_count(&s->mine.cores, &comm->proc->params);
     if (comm->rank == 0) {
         s->mine.first_epoch = dma_random_epoch();
@@ -248,8 +265,14 @@ void dma_setup_poison(dma_comm_t *comm, dma_status_t status)
 
 /* ---- map ---- */
 
-/* Maps the block of rank r and tries to read its private memory. Returns why that is not possible. */
-static dma_why_t map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
+/* Can the private memory of this peer be read? */
+static bool may_cross(const dma_peer_t *peer, const info_t *h, const dma_known_t *known)
+{
+    return known ? known->cross : dma_cross_probe(peer->mapping->pid, h->probe_addr, h->probe);
+}
+
+/* Maps the block of rank r, and finds out whether its private memory can be read. Returns why it cannot be mapped. */
+static dma_why_t map_peer(dma_comm_t *comm, setup_t *s, int r, const dma_known_t *known, bool *cross)
 {
     const info_t *h = &s->all[r];
     dma_peer_t *peer = &s->peers[r];
@@ -273,7 +296,7 @@ static dma_why_t map_peer(dma_comm_t *comm, setup_t *s, int r, bool *cross)
     }
     peer->block = (dma_block_t *)(peer->mapping->base + h->block);
     if (r != comm->rank) {
-        if (dma_cross_probe(peer->mapping->pid, h->probe_addr, h->probe)) {
+        if (may_cross(peer, h, known)) {
             peer->pid = peer->mapping->pid;
         } else {
             *cross = false;
@@ -355,12 +378,16 @@ static void init_window(dma_comm_t *comm, setup_t *s)
 }
 
 /* The constants of the cost model: those of rank 0, or of a channel's parent, except for what has been measured. */
-static void init_profile(dma_comm_t *comm, const setup_t *s)
+static void init_profile(dma_comm_t *comm, const setup_t *s, const dma_measured_t *mean)
 {
     const dma_profile_t *p = &comm->profile;
 
-    comm->profile = comm->wanted.ring_depth ? comm->parent->profile : s->all[0].choices.profile;
-    if (!dma_measure_apply(&comm->profile, s->measured, comm->nranks, comm->oversubscribed) || comm->rank != 0) {
+    if (comm->wanted.ring_depth) {
+        comm->profile = comm->parent->profile;
+        return;
+    }
+    comm->profile = s->all[0].choices.profile;
+    if (!dma_measure_apply(&comm->profile, mean, comm->oversubscribed) || comm->rank != 0) {
         return;
     }
     dma_proc_report(
@@ -388,13 +415,13 @@ static void init_choices(dma_comm_t *comm, const setup_t *s, bool cross)
     comm->req = dma_choices_request(rank0, &comm->profile, comm->nranks, cross, s->per_core, &comm->window.geom);
 }
 
-static void set_ready(dma_comm_t *comm, setup_t *s, bool cross)
+static void set_ready(dma_comm_t *comm, setup_t *s, const dma_known_t *found)
 {
     comm->oversubscribed = s->per_core > DMA_WHOLE_CORE;
     comm->identity = s->all[0].arena.nonce + s->all[0].block;
     init_window(comm, s);
-    init_profile(comm, s);
-    init_choices(comm, s, cross);
+    init_profile(comm, s, &found->measured);
+    init_choices(comm, s, found->cross);
     comm->state = DMA_COMM_READY;
 }
 
@@ -419,11 +446,54 @@ static dma_status_t fail_attempt(dma_comm_t *comm, setup_t *s, const dma_why_t *
     return DMA_OK;
 }
 
+/* The ranks in this order. */
+static uint64_t group_of(const dma_comm_t *comm, const setup_t *s)
+{
+    uint64_t group = DMA_KNOWN_NOBODY;
+
+    for (int r = 0; r < comm->nranks; r++) {
+        group = dma_known_group(group, s->all[r].arena.nonce);
+    }
+    return group;
+}
+
+static bool lists(const info_t *info, uint64_t number)
+{
+    bool found = false;
+
+    for (int i = 0; i < DMA_KNOWN; i++) {
+        found = found || info->known[i] == number;
+    }
+    return found;
+}
+
+/* What all ranks remember alike about this group of ranks; NULL: nothing. */
+static const dma_known_t *known_to_all(const dma_comm_t *comm, setup_t *s)
+{
+    const dma_known_t *known = dma_known_find(s->known, group_of(comm, s));
+
+    for (int r = 0; r < comm->nranks && known; r++) {
+        const info_t *h = &s->all[r];
+
+        if (h->protocol != PROTOCOL || h->first_seq != s->all[0].first_seq || !lists(h, known->number)) {
+            known = NULL;
+        }
+    }
+    return known;
+}
+
+static void keep(dma_proc_t *proc, const dma_known_t *found)
+{
+    pthread_mutex_lock(&proc->lock);
+    dma_known_keep(proc->known, found);
+    pthread_mutex_unlock(&proc->lock);
+}
+
 /* All results are here: READY, the next attempt, or ASIDE. */
 static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
 {
     dma_why_t why = dma_why(DMA_REASON_NONE, NULL);
-    bool cross = true;
+    dma_known_t found = {.group = group_of(comm, s), .cross = true};
 
     for (int r = 0; r < comm->nranks; r++) {
         const result_t *v = dma_bootstrap_record(&s->exchange, r);
@@ -431,13 +501,18 @@ static dma_status_t end_attempt(dma_comm_t *comm, setup_t *s)
         if (!v->mapped && !why.reason) {
             why = valid_why(&v->why);
         }
-        cross = cross && v->cross;
+        found.cross = found.cross && v->cross;
         s->measured[r] = v->measured;
     }
     if (why.reason) {
         return fail_attempt(comm, s, &why);
     }
-    set_ready(comm, s, cross);
+    found.measured = dma_measure_mean(s->measured, comm->nranks);
+    if (s->attempt == 0 &&
+        !comm->wanted.ring_depth) { /* a file is for one communicator, and a channel measures nothing */
+        keep(comm->proc, &found);
+    }
+    set_ready(comm, s, &found);
     return DMA_OK;
 }
 
@@ -458,12 +533,41 @@ static const dma_why_t *missing_block(const dma_comm_t *comm, const setup_t *s)
     return why;
 }
 
-/* All INFO records are here: maps the peers, measures, and begins RESULT, unless a rank has no block. */
+/* Does this rank map all peers? *v says so, too. */
+static bool map_peers(dma_comm_t *comm, setup_t *s, const dma_known_t *known, result_t *v)
+{
+    bool cross = true;
+
+    for (int r = 0; r < comm->nranks && v->mapped; r++) {
+        v->why = map_peer(comm, s, r, known, &cross);
+        v->mapped = !v->why.reason;
+    }
+    v->cross = cross;
+    if (!cross && s->all[0].choices.cross_memory) {
+        dma_comm_note_reason(comm, DMA_REASON_cross_refused);
+    }
+    return v->mapped;
+}
+
+/* No rank waits for another one, and some may be READY. All arenas have been mapped for the earlier communicator. */
+static dma_status_t end_known(dma_comm_t *comm, setup_t *s, const dma_known_t *known)
+{
+    result_t v = {.mapped = 1};
+
+    s->exchanging_results = true;
+    if (!map_peers(comm, s, known, &v)) {
+        return DMA_ERR_NOMEM;
+    }
+    set_ready(comm, s, known);
+    return DMA_OK;
+}
+
+/* All INFO records are here: maps the peers, measures, and begins RESULT, unless a rank has no block, or all ranks know the result. */
 static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
 {
     result_t v = {.mapped = 1};
+    const dma_known_t *known;
     const dma_why_t *missing;
-    bool cross = true;
 
     for (int r = 0; r < comm->nranks; r++) {
         s->all[r] = *(const info_t *)dma_bootstrap_record(&s->exchange, r);
@@ -474,15 +578,10 @@ static dma_status_t begin_results(dma_comm_t *comm, setup_t *s)
         return fail_attempt(comm, s, missing);
     }
     s->per_core = dma_cores_ranks_per_core(&s->all[0].cores, sizeof(s->all[0]), comm->nranks);
-    for (int r = 0; r < comm->nranks && v.mapped; r++) {
-        v.why = map_peer(comm, s, r, &cross);
-        v.mapped = !v.why.reason;
+    if ((known = known_to_all(comm, s))) {
+        return end_known(comm, s, known);
     }
-    v.cross = cross;
-    if (!cross && s->all[0].choices.cross_memory) {
-        dma_comm_note_reason(comm, DMA_REASON_cross_refused);
-    }
-    if (v.mapped) {
+    if (map_peers(comm, s, NULL, &v)) {
         measure(comm, s, &v.measured);
     }
     s->exchanging_results = true;
