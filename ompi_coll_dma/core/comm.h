@@ -162,8 +162,8 @@ struct dma_comm {
     dma_proc_t *proc;
     const dma_host_t *host;
     void *handle;
-    int tag;                      /* of messages of calls: 0, or that of a channel (channel.c) */
-    uint32_t channels;   /* that have got tags */
+    int tag;           /* of messages of calls: 0, or that of a channel (channel.c) */
+    uint32_t channels; /* that have got tags */
     int rank, nranks;
     dma_plain_t plain;   /* of the process, from the set-up on */
     const bool *threads; /* as in dma_comm_config_t */
@@ -343,7 +343,7 @@ static inline void dma_comm_lock(dma_comm_t *comm)
     }
 }
 
-/* ---- comm.c ---- */
+/* ---- calls.c ---- */
 
 /* Posts a call in a task of the caller's; without the lock. The task is free again when `done` is called. `outcome`: as
  * in dma_comm_post_in. */
@@ -352,15 +352,21 @@ dma_status_t dma_comm_post_task(dma_comm_t *comm, const dma_call_t *call, void *
 /* The same for a task that has been resolved. `status`: how that ended. After an error the communicator fails. */
 dma_status_t dma_comm_post_resolved(dma_comm_t *comm, dma_status_t status, dma_done_t done, void *arg, dma_task_t *task,
                                     dma_status_t *outcome);
-/* Begins the set-up at the first call. */
-dma_status_t dma_comm_begin(dma_comm_t *comm);
-/* Its set-up has succeeded at once. */
-void dma_comm_begin_ready(dma_comm_t *comm);
 /* A call of coll/dma's own on a READY communicator, which is none of the user's. `status`: how it was resolved; after an error the
  * communicator fails. Blocking, without the lock, as the next one. */
 dma_status_t dma_comm_run_own(dma_comm_t *comm, dma_task_t *task, dma_status_t status);
 /* All ranks' `mine`, by rank. Counted nowhere. */
 dma_status_t dma_comm_agree(dma_comm_t *comm, const void *mine, void *all, size_t bytes);
+
+/* ---- advance.c ---- */
+
+/* Begins the set-up at the first call; with the lock. */
+dma_status_t dma_comm_begin(dma_comm_t *comm);
+/* Its set-up has succeeded at once; without the lock. */
+void dma_comm_begin_ready(dma_comm_t *comm);
+/* Does progress have to advance it? With the lock, as the next one. */
+bool dma_comm_has_work(const dma_comm_t *comm);
+int dma_tasks_advance(dma_comm_t *comm);
 
 /* ---- wait.c: without the lock ---- */
 
@@ -438,7 +444,6 @@ size_t dma_arrays_total(const dma_comm_t *comm);
 dma_status_t dma_task_arrays(dma_comm_t *comm, dma_task_t *task);
 /* Queues an initialised task. */
 void dma_task_post(dma_comm_t *comm, dma_task_t *task);
-int dma_tasks_advance(dma_comm_t *comm);
 void dma_task_complete(dma_task_t *task, dma_status_t status);
 /* A task has ended well. `before`: the task in front of it in the queue, or NULL. */
 void dma_task_end(dma_comm_t *comm, dma_task_t *task, dma_task_t *before);
@@ -462,10 +467,9 @@ void dma_state_take(dma_comm_t *comm);
 void dma_state_give_back(dma_comm_t *comm);
 /* The state of the communicator has changed. */
 void dma_state_update(dma_comm_t *comm);
-/* What it waits for now; it has a call, or is in its set-up. */
-dma_state_wait_t dma_state_wait_of(const dma_comm_t *comm);
-/* Shows this wait if it is a long one. */
-void dma_state_show_wait(dma_comm_t *comm, double now);
+/* Is its wait so long that it is to be shown now? */
+bool dma_state_is_due(const dma_comm_t *comm, double now);
+void dma_state_show_wait(dma_comm_t *comm, const dma_state_wait_t *wait, double now);
 
 /* ---- tracing.c ---- */
 
@@ -523,7 +527,7 @@ bool dma_setup_channel_is_possible(const dma_comm_t *comm);
  * find any. Any other status: its parent has failed. */
 dma_status_t dma_setup_channel(dma_comm_t *comm);
 
-/* ---- proc.c ---- */
+/* ---- proc.c, arenas.c, report.c, active.c ---- */
 
 /* The GPU runtime of the process; NULL: none so far. */
 static inline const struct dma_gpu_runtime *dma_proc_runtime(const dma_proc_t *proc)
@@ -539,10 +543,18 @@ dma_plain_t dma_proc_plain(dma_proc_t *proc);
 /* Bytes of shared memory that this process may still take. */
 size_t dma_proc_left(dma_proc_t *proc);
 void dma_proc_retire_file(dma_proc_t *proc, dma_arena_t *arena);
+/* No communicator is left. */
+void dma_proc_close_arenas(dma_proc_t *proc);
 void dma_proc_report(dma_proc_t *proc, dma_report_t level, const char *topic, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* From now on reports of the calling thread are kept until another thread runs progress, and printed there. */
 void dma_reports_keep(bool keep);
+void dma_proc_print_kept(dma_proc_t *proc);
+/* The next communicator to be advanced, with its lock; NULL: another thread has its lock, or there is none. False: another thread has the
+ * list. */
+bool dma_proc_next_active(dma_proc_t *proc, dma_comm_t **comm);
+/* The next one whose notices are to be polled, with its lock, or NULL. */
+dma_comm_t *dma_proc_next_polled(dma_proc_t *proc);
 
 static inline void dma_cpu_pause(void)
 {

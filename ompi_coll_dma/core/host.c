@@ -11,8 +11,7 @@
 #include "core/comm.h"
 #include "core/resolve.h"
 
-#define POISON_TURNS 64   /* turns between two looks at the peers' poison; a power of two */
-#define DEAD_SECONDS 0.05 /* between two looks at the peers' processes: each costs a system call */
+#define POISON_TURNS 64 /* turns between two looks at the peers' poison; a power of two */
 
 /* ---- the plan ---- */
 
@@ -338,24 +337,6 @@ static void host_watch(dma_comm_t *comm)
     }
 }
 
-/* Is a peer's process gone? */
-static void host_watch_clock(dma_comm_t *comm, double now)
-{
-    int rank = -1;
-
-    if (comm->state == DMA_COMM_READY && now - comm->dead_checked > DEAD_SECONDS) {
-        comm->dead_checked = now;
-        rank = dma_window_find_dead(&comm->window, dma_comm_current(comm));
-    }
-    if (rank >= 0) {
-        /* what the process wrote last may have arrived after our last look */
-        dma_tasks_advance(comm);
-        if (comm->head) {
-            dma_comm_fail(comm, DMA_ERR_PEER, "rank %d of %s is gone", rank, comm->text);
-        }
-    }
-}
-
 /* ---- channels ---- */
 
 #define ENGINE_CHUNK                                                                                                   \
@@ -494,7 +475,6 @@ const dma_route_t dma_route_host = {
     .setup_cancel = dma_setup_cancel,
     .watch = host_watch,
     .watch_mask = POISON_TURNS - 1,
-    .watch_clock = host_watch_clock,
     .may_report = host_may_report,
     .channel_prepare = host_channel_prepare,
     .channel_init = host_channel_init,

@@ -1,6 +1,10 @@
 # Calls and communicators, without what is particular to a route.
 core_sources += \
 	ompi_coll_dma/core/absent.c \
+	ompi_coll_dma/core/active.c \
+	ompi_coll_dma/core/advance.c \
+	ompi_coll_dma/core/arenas.c \
+	ompi_coll_dma/core/calls.c \
 	ompi_coll_dma/core/channel.c \
 	ompi_coll_dma/core/channel.h \
 	ompi_coll_dma/core/comm.c \
@@ -8,13 +12,17 @@ core_sources += \
 	ompi_coll_dma/core/counters.c \
 	ompi_coll_dma/core/counters.h \
 	ompi_coll_dma/core/events.c \
+	ompi_coll_dma/core/fail.c \
 	ompi_coll_dma/core/first.c \
 	ompi_coll_dma/core/host.c \
+	ompi_coll_dma/core/lock.c \
 	ompi_coll_dma/core/messages.c \
 	ompi_coll_dma/core/plans.c \
 	ompi_coll_dma/core/plans.h \
 	ompi_coll_dma/core/params.c \
 	ompi_coll_dma/core/proc.c \
+	ompi_coll_dma/core/progress.c \
+	ompi_coll_dma/core/report.c \
 	ompi_coll_dma/core/resolve.c \
 	ompi_coll_dma/core/resolve.h \
 	ompi_coll_dma/core/route.h \

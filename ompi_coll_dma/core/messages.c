@@ -156,10 +156,19 @@ static const char *messages_phase(const dma_comm_t *comm, const dma_task_t *task
     return task && task->messages ? "messages" : "queued";
 }
 
-const dma_route_t dma_route_messages = {
+static const dma_route_t dma_route_messages = {
     .name = "messages",
     .waits_for = messages_waits_for,
     .phase = messages_phase,
     .advance = messages_advance,
     .drop = messages_drop,
 };
+
+void dma_comm_step_aside(dma_comm_t *comm)
+{
+    comm->route_calls = &dma_route_messages;
+    for (dma_task_t *task = comm->head; task; task = task->next) {
+        task->route = comm->route_calls; /* none has started */
+    }
+    comm->state = DMA_COMM_ASIDE;
+}

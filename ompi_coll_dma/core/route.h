@@ -68,7 +68,7 @@ struct dma_route {
     void (*stop)(dma_comm_t *comm, dma_status_t status);
 
     /* Evidence of failure: these call dma_comm_fail. `watch` runs in the turns of a wait in which nothing has completed: in
-     * those that begin a next watch_mask + 1 turns (a power of two) of the wait. `watch_clock` runs seldom and gets the time. */
+     * those that begin a next watch_mask + 1 turns (a power of two) of the wait. `watch_clock` of a route that is attached runs seldom and gets the time. */
     void (*watch)(dma_comm_t *comm);
     unsigned watch_mask;
     void (*watch_clock)(dma_comm_t *comm, double now);
@@ -134,8 +134,7 @@ struct dma_memory {
     void (*prepare_next)(dma_comm_t *comm);
 };
 
-extern const dma_route_t dma_route_host;     /* host.c */
-extern const dma_route_t dma_route_messages; /* messages.c */
-extern const dma_route_t dma_route_self;     /* self.c */
+extern const dma_route_t dma_route_host; /* host.c */
+extern const dma_route_t dma_route_self; /* self.c */
 
 #endif

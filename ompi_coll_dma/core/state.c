@@ -173,40 +173,19 @@ void dma_state_update(dma_comm_t *comm)
     end_write(row);
 }
 
-static const char *phase_of(const dma_comm_t *comm, const dma_wait_t *wait)
+bool dma_state_is_due(const dma_comm_t *comm, double now)
 {
-    const dma_task_t *task = comm->state == DMA_COMM_SETUP ? NULL : comm->head;
-    const dma_route_t *route = !task ? comm->route : task->route ? task->route : &dma_route_host;
-    const char *phase = route->phase ? route->phase(comm, task) : NULL;
-
-    return phase                                     ? phase
-           : dma_task_state(task) == DMA_TASK_QUEUED ? "queued"
-           : wait->kind == DMA_WAIT_ENTRY            ? "entry"
-                                                     : "copies";
+    return now - comm->since >= DMA_STATE_LONG && now - comm->shown >= DMA_STATE_LONG &&
+           comm->row != &comm->proc->state.nowhere;
 }
 
-dma_state_wait_t dma_state_wait_of(const dma_comm_t *comm)
-{
-    dma_state_wait_t w = {.since = comm->since, .wait = dma_comm_waits_for(comm)};
-
-    if (comm->state != DMA_COMM_SETUP) {
-        w.call = comm->head->run.seq;
-        w.coll = (int32_t)comm->head->coll;
-    }
-    snprintf(w.phase, sizeof(w.phase), "%s", phase_of(comm, &w.wait));
-    return w;
-}
-
-void dma_state_show_wait(dma_comm_t *comm, double now)
+void dma_state_show_wait(dma_comm_t *comm, const dma_state_wait_t *wait, double now)
 {
     dma_state_row_t *row = comm->row;
 
-    if (now - comm->since < DMA_STATE_LONG || now - comm->shown < DMA_STATE_LONG || row == &comm->proc->state.nowhere) {
-        return;
-    }
     comm->shown = now;
     begin_write(row);
     row->identity = comm->identity;
-    row->wait = dma_state_wait_of(comm);
+    row->wait = *wait;
     end_write(row);
 }

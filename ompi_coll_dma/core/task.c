@@ -85,50 +85,6 @@ void dma_task_end(dma_comm_t *comm, dma_task_t *task, dma_task_t *before)
     dma_task_complete(task, DMA_OK);
 }
 
-static void report_failure(dma_comm_t *comm, const dma_task_t *task, dma_status_t status)
-{
-    if (status == DMA_ERR_TRUNCATE || status == DMA_ERR_MISMATCH) {
-        char who[32] = "a rank";
-
-        if (task->run.failed_rank >= 0) {
-            snprintf(who, sizeof(who), "rank %d", task->run.failed_rank);
-        }
-        dma_comm_fail(comm, status, "%s of %s has called %s with %s in call %llu", who, comm->text,
-                      status == DMA_ERR_TRUNCATE ? "this operation" : "another operation",
-                      status == DMA_ERR_TRUNCATE ? "another number of bytes" : "different arguments",
-                      (unsigned long long)task->run.seq);
-    } else {
-        dma_comm_fail(comm, status, "call %llu on %s failed: %s", (unsigned long long)task->run.seq, comm->text,
-                      dma_status_name(status));
-    }
-}
-
-int dma_tasks_advance(dma_comm_t *comm)
-{
-    int completed = 0;
-    dma_task_t *before = NULL, *task = comm->head, *next;
-
-    for (; task; task = next) {
-        dma_status_t status =
-            __builtin_expect(task->route != NULL, 0) ? task->route->advance(comm, task) : dma_host_advance(comm, task);
-
-        next = task->next;
-        if (status == DMA_AGAIN) {
-            if (dma_task_state(task) == DMA_TASK_QUEUED) {
-                break; /* those behind it wait too: calls start in order */
-            }
-            before = task;
-        } else if (status == DMA_OK) {
-            dma_task_end(comm, task, before);
-            completed++;
-        } else {
-            report_failure(comm, task, status);
-            return completed + 1;
-        }
-    }
-    return completed;
-}
-
 /* Equal blocks that need no packing: most small calls. */
 static inline bool is_simple(const dma_call_t *call)
 {

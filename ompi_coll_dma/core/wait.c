@@ -15,10 +15,11 @@
 
 #include "core/comm.h"
 
-#define SPIN_TURNS  400   /* looks before the first progress: some microseconds */
-#define YIELD_TURNS 8     /* looks between two progress calls where each look yields */
-#define LONG_TURNS  10000 /* after so many turns a wait is no longer short */
-#define CLOCK_TURNS 128   /* turns between two looks at the clock; a power of two */
+#define SPIN_TURNS   400   /* looks before the first progress: some microseconds */
+#define YIELD_TURNS  8     /* looks between two progress calls where each look yields */
+#define LONG_TURNS   10000 /* after so many turns a wait is no longer short */
+#define DEAD_SECONDS 0.05  /* between two looks at the peers' processes: each costs a system call */
+#define CLOCK_TURNS  128   /* turns between two looks at the clock; a power of two */
 #define LOW_TURNS                                                                                                      \
     8 /* Open MPI runs callbacks of low priority, UCX's among them, in one of so many calls of its progress */
 
@@ -30,9 +31,42 @@ dma_wait_t dma_comm_waits_for(const dma_comm_t *comm)
     return (task || comm->state == DMA_COMM_SETUP) && route->waits_for ? route->waits_for(comm, task) : (dma_wait_t){0};
 }
 
+static const char *phase_of(const dma_comm_t *comm, const dma_wait_t *wait)
+{
+    const dma_task_t *task = comm->state == DMA_COMM_SETUP ? NULL : comm->head;
+    const dma_route_t *route = !task ? comm->route : task->route ? task->route : &dma_route_host;
+    const char *phase = route->phase ? route->phase(comm, task) : NULL;
+
+    return phase                                     ? phase
+           : dma_task_state(task) == DMA_TASK_QUEUED ? "queued"
+           : wait->kind == DMA_WAIT_ENTRY            ? "entry"
+                                                     : "copies";
+}
+
+static dma_state_wait_t wait_of(const dma_comm_t *comm)
+{
+    dma_state_wait_t w = {.since = comm->since, .wait = dma_comm_waits_for(comm)};
+
+    if (comm->state != DMA_COMM_SETUP) {
+        w.call = comm->head->run.seq;
+        w.coll = (int32_t)comm->head->coll;
+    }
+    snprintf(w.phase, sizeof(w.phase), "%s", phase_of(comm, &w.wait));
+    return w;
+}
+
+static void show(dma_comm_t *comm, double now)
+{
+    if (dma_state_is_due(comm, now)) {
+        dma_state_wait_t wait = wait_of(comm);
+
+        dma_state_show_wait(comm, &wait, now);
+    }
+}
+
 static void report_late(dma_comm_t *comm, double now)
 {
-    dma_state_wait_t wait = dma_state_wait_of(comm);
+    dma_state_wait_t wait = wait_of(comm);
     char words[DMA_STATE_WORDS];
 
     dma_state_words(&wait, comm->rank, comm->text, now, words);
@@ -78,6 +112,24 @@ static bool has_failed(const dma_comm_t *comm)
     return comm->state == DMA_COMM_POISONED;
 }
 
+/* Is the process of a peer gone that shares a window? */
+static void look_for_dead(dma_comm_t *comm, double now)
+{
+    int rank = -1;
+
+    if (comm->window.own && comm->state == DMA_COMM_READY && now - comm->dead_checked > DEAD_SECONDS) {
+        comm->dead_checked = now;
+        rank = dma_window_find_dead(&comm->window, dma_comm_current(comm));
+    }
+    if (rank >= 0) {
+        /* what the process wrote last may have arrived after our last look */
+        dma_tasks_advance(comm);
+        if (comm->head) {
+            dma_comm_fail(comm, DMA_ERR_PEER, "rank %d of %s is gone", rank, comm->text);
+        }
+    }
+}
+
 /* Apart from dma_comm_watch, which runs in every turn and needs none of these variables. */
 static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
 {
@@ -88,9 +140,7 @@ static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
     if (!comm->since) {
         comm->since = comm->dead_checked = now;
     }
-    if (comm->route->watch_clock) {
-        comm->route->watch_clock(comm, now);
-    }
+    look_for_dead(comm, now);
     if (!has_failed(comm) && comm->attached && comm->attached->watch_clock) {
         comm->attached->watch_clock(comm, now);
     }
@@ -100,7 +150,7 @@ static __attribute__((noinline)) void watch_clock(dma_comm_t *comm)
     if (has_failed(comm) || (!comm->head && comm->state != DMA_COMM_SETUP)) { /* the call may have ended meanwhile */
         return;
     }
-    dma_state_show_wait(comm, now);
+    show(comm, now);
     if (comm->state == DMA_COMM_SETUP && !reports_setup(comm, now)) {
         return;
     }

@@ -106,7 +106,7 @@ static void busy_rank(rank_t *r)
     version = atomic_load(&r->comms[0]->row->version);
     r->comms[0]->since = 100; /* a wait of half the time; the last published wait was long ago */
     r->comms[0]->shown = 0;
-    dma_state_show_wait(r->comms[0], 100 + DMA_STATE_LONG / 2);
+    must(r, !dma_state_is_due(r->comms[0], 100 + DMA_STATE_LONG / 2), "it is shown");
     must(r, atomic_load(&r->comms[0]->row->version) == version && version % 2 == 0, "version %u", version);
 }
 
