@@ -385,39 +385,10 @@ static dma_status_t advance_call(dma_cluster_t *c)
     return all_done(call) ? DMA_OK : DMA_AGAIN;
 }
 
-dma_wait_t dma_cluster_node_waits_for(const dma_cluster_t *c)
-{
-    dma_wait_t inner = {0}, wait = {0};
-
-    if (c->node_comm && dma_comm_trylock(c->node_comm)) {
-        inner = dma_comm_waits_for(c->node_comm);
-        dma_comm_unlock(c->node_comm);
-    }
-    for (int i = 0; i < inner.n && i < DMA_WAIT_RANKS; i++) {
-        dma_wait_add(&wait, DMA_WAIT_RANK, dma_node_map_rank(&c->node_map, c->node_map.node, inner.ranks[i]));
-    }
-    wait.n = inner.n;
-    return wait;
-}
-
-dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task)
-{
-    dma_wait_t wait;
-
-    if (!task) {
-        return dma_cluster_setup_waits_for(comm);
-    }
-    wait = dma_lanes_waits_for(comm->cluster);
-    return wait.n ? wait : dma_cluster_node_waits_for(comm->cluster);
-}
-
-const char *dma_cluster_phase(const dma_comm_t *comm, const dma_task_t *task)
+const char *dma_cluster_call_phase(const dma_comm_t *comm, const dma_task_t *task)
 {
     const dma_cluster_t *c = comm->cluster;
 
-    if (!task) {
-        return dma_cluster_setup_phase(comm);
-    }
     return dma_task_state(task) == DMA_TASK_QUEUED || task != c->running_task ? "queued"
            : !c->call.connected                                               ? "connections"
            : lanes_idle(c)                                                    ? "inside the node"

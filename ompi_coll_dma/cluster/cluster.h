@@ -87,6 +87,17 @@ typedef struct dma_cluster dma_cluster_t;
 /* The most memory of a communicator for the addresses of all ranks. */
 #define CLUSTER_TOLD_BYTES (256u << 10)
 
+/* What all ranks exchange first. */
+typedef struct dma_cluster_record {
+    uint32_t protocol, first, network; /* first: the lowest rank on the same node */
+    uint32_t owner, id;
+    int32_t forced;
+    uint64_t chunk, first_seq;
+    dma_net_profile_t profile;
+    dma_net_place_t place;
+    uint64_t spare[3]; /* another version may need them: records have a fixed size */
+} dma_cluster_record_t;
+
 dma_status_t dma_cluster_setup_begin(dma_comm_t *comm);
 dma_status_t dma_cluster_setup_advance(dma_comm_t *comm);
 void dma_cluster_setup_cancel(dma_comm_t *comm);
@@ -96,11 +107,6 @@ const char *dma_cluster_setup_phase(const dma_comm_t *comm);
  * message before it enters. */
 dma_wait_t dma_cluster_node_waits_for(const dma_cluster_t *c);
 void dma_cluster_destroy_node_comm(dma_cluster_t *c);
-
-/* Until the first exchange of records has been followed by another: */
-const dma_net_place_t *dma_cluster_place_of(const dma_comm_t *comm, int rank);
-/* The lowest rank on the same node. */
-int dma_cluster_first_of(const dma_comm_t *comm, int rank);
 
 /* ---- hosts.c: addresses, and limits of hosts ---- */
 
@@ -159,6 +165,8 @@ dma_status_t dma_cluster_poll_notices(dma_cluster_t *c);
 void dma_cluster_announce_call(dma_cluster_t *c);
 void dma_cluster_send_alarm(dma_cluster_t *c, dma_status_t status);
 void dma_cluster_close_peers(dma_cluster_t *c);
+/* Appends the last error of the network to comm->reason. */
+void dma_cluster_append_net_error(dma_comm_t *comm);
 
 /* ---- call.c: the current call and its plan ---- */
 
@@ -239,8 +247,8 @@ static inline bool dma_cluster_may_start(const dma_cluster_call_t *call, const d
 }
 
 dma_status_t dma_cluster_advance(dma_comm_t *comm, dma_task_t *task);
-dma_wait_t dma_cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task);
-const char *dma_cluster_phase(const dma_comm_t *comm, const dma_task_t *task);
+/* Where a task is. */
+const char *dma_cluster_call_phase(const dma_comm_t *comm, const dma_task_t *task);
 uint64_t dma_cluster_position(const dma_comm_t *comm, const dma_task_t *task);
 /* Ends the current call, complete or not. */
 void dma_cluster_end_call(dma_cluster_t *c);
@@ -356,9 +364,10 @@ struct dma_cluster {
 
 extern const dma_route_t dma_route_cluster;
 
-/* Opens the network of the process at the first call. DMA_UNSUPPORTED: there is none. */
-dma_status_t dma_cluster_open_network(dma_proc_t *proc, void **net);
-/* Appends the last error of the network to comm->reason. */
-void dma_cluster_append_net_error(dma_comm_t *comm);
+/* The record of a rank, until the first exchange of records has been followed by another. */
+static inline const dma_cluster_record_t *dma_cluster_record(const dma_comm_t *comm, int rank)
+{
+    return dma_bootstrap_record(&comm->cluster->exchange, rank);
+}
 
 #endif

@@ -23,7 +23,7 @@ static bool has_address(const uint32_t *addresses, uint32_t n, uint32_t address)
 static bool is_shared(const dma_comm_t *comm, uint64_t space, uint32_t address)
 {
     for (int r = 0; r < comm->nranks; r++) {
-        const dma_net_place_t *place = dma_cluster_place_of(comm, r);
+        const dma_net_place_t *place = &dma_cluster_record(comm, r)->place;
 
         if (place->space != space && has_address(place->addresses, place->naddresses, address)) {
             return true;
@@ -35,7 +35,7 @@ static bool is_shared(const dma_comm_t *comm, uint64_t space, uint32_t address)
 dma_status_t dma_cluster_exclude_shared(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    const dma_net_place_t *mine = dma_cluster_place_of(comm, comm->rank);
+    const dma_net_place_t *mine = &dma_cluster_record(comm, comm->rank)->place;
     uint32_t shared[DMA_NET_PLACE_ADDRESSES], n = 0;
 
     for (uint32_t i = 0; i < mine->naddresses; i++) {
@@ -61,7 +61,7 @@ static uint32_t add_addresses(const dma_net_place_t *mine, const dma_net_place_t
 dma_status_t dma_cluster_admit_hosts(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    const dma_net_place_t *mine = dma_cluster_place_of(comm, comm->rank);
+    const dma_net_place_t *mine = &dma_cluster_record(comm, comm->rank)->place;
     uint32_t *addresses = malloc((size_t)comm->nranks * sizeof(mine->addresses)), n = 0;
     dma_status_t status;
 
@@ -69,11 +69,11 @@ dma_status_t dma_cluster_admit_hosts(dma_comm_t *comm)
         return DMA_ERR_NOMEM;
     }
     for (int r = 0; r < comm->nranks; r++) {
-        int first = dma_cluster_first_of(comm, r);
-        const dma_net_place_t *place = dma_cluster_place_of(comm, r);
+        int first = (int)dma_cluster_record(comm, r)->first;
+        const dma_net_place_t *place = &dma_cluster_record(comm, r)->place;
 
         /* The first rank of a node speaks for the others, unless they are in containers with networks of their own. */
-        if (first != (int)c->first && (r == first || place->space != dma_cluster_place_of(comm, first)->space)) {
+        if (first != (int)c->first && (r == first || place->space != dma_cluster_record(comm, first)->place.space)) {
             n = add_addresses(mine, place, addresses, n);
         }
     }
@@ -96,7 +96,7 @@ static uint32_t count_new(const dma_comm_t *comm, uint32_t *needed)
     uint32_t here = 0, new = 0;
 
     for (int r = 0; r < comm->nranks; r++) {
-        bool same = dma_cluster_first_of(comm, r) == (int)c->first;
+        bool same = dma_cluster_record(comm, r)->first == c->first;
 
         here += same;
         new += !same && !c->net_ops->is_connected(c->net, c->handle, r);
@@ -107,7 +107,7 @@ static uint32_t count_new(const dma_comm_t *comm, uint32_t *needed)
 
 bool dma_cluster_has_descriptors(const dma_comm_t *comm)
 {
-    uint32_t left = dma_cluster_place_of(comm, comm->rank)->descriptors;
+    uint32_t left = dma_cluster_record(comm, comm->rank)->place.descriptors;
 
     comm->cluster->descriptors_left = left;
     return !count_new(comm, &comm->cluster->descriptors_needed) || left >= comm->cluster->descriptors_needed;

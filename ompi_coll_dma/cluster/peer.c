@@ -1,4 +1,5 @@
 /* Peers on other nodes: exchange of addresses, alarms and announcements. See cluster.h. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -417,4 +418,20 @@ void dma_cluster_close_peers(dma_cluster_t *c)
     }
     free(c->buckets);
     free(c->told);
+}
+
+/* ---- errors ---- */
+
+void dma_cluster_append_net_error(dma_comm_t *comm)
+{
+    const dma_cluster_t *c = comm->cluster;
+    char error[DMA_WHY_BYTES] = "";
+    size_t at = strlen(comm->reason);
+
+    if (c->net) {
+        c->net_ops->last_error(c->net, error, sizeof(error));
+    }
+    if (error[0]) {
+        snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", error);
+    }
 }

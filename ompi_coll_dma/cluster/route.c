@@ -1,5 +1,4 @@
 /* The cluster route: creation, evidence of failure, destruction. See cluster.h and core/route.h. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,20 +68,6 @@ static void cluster_destroy(dma_comm_t *comm)
 }
 
 /* ---- failure ---- */
-
-void dma_cluster_append_net_error(dma_comm_t *comm)
-{
-    const dma_cluster_t *c = comm->cluster;
-    char error[DMA_WHY_BYTES] = "";
-    size_t at = strlen(comm->reason);
-
-    if (c->net) {
-        c->net_ops->last_error(c->net, error, sizeof(error));
-    }
-    if (error[0]) {
-        snprintf(comm->reason + at, sizeof(comm->reason) - at, " (the last trouble between nodes: %s)", error);
-    }
-}
 
 /* The status that a rank of the node has failed with, or DMA_OK. */
 static dma_status_t node_comm_error(const dma_comm_t *node_comm)
@@ -190,19 +175,20 @@ static void cluster_stop(dma_comm_t *comm, dma_status_t status)
 
 /* ---- the route ---- */
 
-/* Opening takes as long as many calls, so it has a lock that only those wait for who need the network. */
-dma_status_t dma_cluster_open_network(dma_proc_t *proc, void **net)
+static dma_wait_t cluster_waits_for(const dma_comm_t *comm, const dma_task_t *task)
 {
-    pthread_mutex_lock(&proc->net_lock);
-    if (proc->net_ops && !proc->net_tried) {
-        proc->net_tried = true;
-        if (proc->net_ops->open(&proc->net) != DMA_OK) {
-            proc->net = NULL;
-        }
+    dma_wait_t wait;
+
+    if (!task) {
+        return dma_cluster_setup_waits_for(comm);
     }
-    *net = proc->net;
-    pthread_mutex_unlock(&proc->net_lock);
-    return *net ? DMA_OK : DMA_UNSUPPORTED;
+    wait = dma_lanes_waits_for(comm->cluster);
+    return wait.n ? wait : dma_cluster_node_waits_for(comm->cluster);
+}
+
+static const char *cluster_phase(const dma_comm_t *comm, const dma_task_t *task)
+{
+    return task ? dma_cluster_call_phase(comm, task) : dma_cluster_setup_phase(comm);
 }
 
 static void cluster_proc_destroy(dma_proc_t *proc)
@@ -255,8 +241,8 @@ const dma_route_t dma_route_cluster = {
     .poll_notices = cluster_poll_notices,
     .pause = cluster_pause,
     .advance = dma_cluster_advance,
-    .waits_for = dma_cluster_waits_for,
-    .phase = dma_cluster_phase,
+    .waits_for = cluster_waits_for,
+    .phase = cluster_phase,
     .position = dma_cluster_position,
     .predict = cluster_predict,
 };

@@ -31,22 +31,13 @@ enum {
     VERDICT_NO_DESCRIPTORS
 };
 
-typedef struct record {
-    uint32_t protocol, first, network;
-    uint32_t owner, id;
-    int32_t forced;
-    uint64_t chunk, first_seq;
-    dma_net_profile_t profile;
-    dma_net_place_t place;
-    uint64_t spare[3]; /* another version may need them: records have a fixed size */
-} record_t;
-
 /* What a rank can do, and its address if all addresses fit: the second record. */
 typedef struct second_record {
     uint32_t verdict, address_bytes;
-    char address[sizeof(record_t) - 2 * sizeof(uint32_t)];
+    char address[sizeof(dma_cluster_record_t) - 2 * sizeof(uint32_t)];
 } second_record_t;
-_Static_assert(sizeof(second_record_t) == sizeof(record_t) && sizeof(record_t) % 8 == 0, "no larger, and aligned");
+_Static_assert(sizeof(second_record_t) == sizeof(dma_cluster_record_t) && sizeof(dma_cluster_record_t) % 8 == 0,
+               "no larger, and aligned");
 
 /* ---- host services of the node communicator: those of the communicator, with other rank numbers ---- */
 
@@ -110,7 +101,7 @@ static int32_t find_cluster_variant(dma_comm_t *comm, const char *name)
     return v;
 }
 
-static void choose_network_params(dma_comm_t *comm, record_t *r)
+static void choose_network_params(dma_comm_t *comm, dma_cluster_record_t *r)
 {
     const dma_params_t *params = &comm->proc->params;
     bool over_tcp = comm->cluster->net && comm->cluster->net_ops->is_tcp_only(comm->cluster->net);
@@ -141,13 +132,28 @@ static dma_status_t begin_exchange(dma_comm_t *comm, const void *record, size_t 
     return status;
 }
 
+/* Opening takes as long as many calls, so it has a lock that only those wait for who need the network. */
+static dma_status_t open_network(dma_proc_t *proc, void **net)
+{
+    pthread_mutex_lock(&proc->net_lock);
+    if (proc->net_ops && !proc->net_tried) {
+        proc->net_tried = true;
+        if (proc->net_ops->open(&proc->net) != DMA_OK) {
+            proc->net = NULL;
+        }
+    }
+    *net = proc->net;
+    pthread_mutex_unlock(&proc->net_lock);
+    return *net ? DMA_OK : DMA_UNSUPPORTED;
+}
+
 dma_status_t dma_cluster_setup_begin(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    record_t mine = {.protocol = PROTOCOL, .first = c->first, .first_seq = comm->seq + 1, .forced = -1};
+    dma_cluster_record_t mine = {.protocol = PROTOCOL, .first = c->first, .first_seq = comm->seq + 1, .forced = -1};
     dma_status_t status;
 
-    if (dma_cluster_open_network(comm->proc, &c->net) == DMA_OK) {
+    if (open_network(comm->proc, &c->net) == DMA_OK) {
         c->net_ops->get_place(c->net, &mine.place);
         mine.network = mine.place.address_bytes <= DMA_NET_ADDRESS_MAX;
     }
@@ -189,11 +195,11 @@ static bool can_tell(const dma_comm_t *comm)
 static dma_reason_t apply_records(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
-    const record_t *zero = dma_bootstrap_record(&c->exchange, 0);
+    const dma_cluster_record_t *zero = dma_cluster_record(comm, 0);
     dma_reason_t why = DMA_REASON_NONE;
 
     for (int r = 0; r < comm->nranks; r++) {
-        const record_t *rec = dma_bootstrap_record(&c->exchange, r);
+        const dma_cluster_record_t *rec = dma_cluster_record(comm, r);
 
         c->address_bytes = rec->place.address_bytes > c->address_bytes ? rec->place.address_bytes : c->address_bytes;
         if (rec->protocol != PROTOCOL || rec->first_seq != zero->first_seq) {
@@ -213,16 +219,6 @@ static dma_reason_t apply_records(dma_comm_t *comm)
     return why;
 }
 
-const dma_net_place_t *dma_cluster_place_of(const dma_comm_t *comm, int rank)
-{
-    return &((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, rank))->place;
-}
-
-int dma_cluster_first_of(const dma_comm_t *comm, int rank)
-{
-    return (int)((const record_t *)dma_bootstrap_record(&comm->cluster->exchange, rank))->first;
-}
-
 static dma_status_t create_node_map(dma_comm_t *comm)
 {
     dma_cluster_t *c = comm->cluster;
@@ -233,7 +229,7 @@ static dma_status_t create_node_map(dma_comm_t *comm)
         return DMA_ERR_NOMEM;
     }
     for (int r = 0; r < comm->nranks; r++) {
-        first[r] = ((const record_t *)dma_bootstrap_record(&c->exchange, r))->first;
+        first[r] = dma_cluster_record(comm, r)->first;
     }
     status = dma_node_map_create(&c->node_map, first, comm->nranks, comm->rank);
     free(first);
@@ -510,6 +506,21 @@ static dma_status_t end_verdict(dma_comm_t *comm)
     comm->state = DMA_COMM_READY;
     dma_comm_set_polled(comm, c->primary == c); /* the peers of a channel are those of its primary */
     return DMA_OK;
+}
+
+dma_wait_t dma_cluster_node_waits_for(const dma_cluster_t *c)
+{
+    dma_wait_t inner = {0}, wait = {0};
+
+    if (c->node_comm && dma_comm_trylock(c->node_comm)) {
+        inner = dma_comm_waits_for(c->node_comm);
+        dma_comm_unlock(c->node_comm);
+    }
+    for (int i = 0; i < inner.n && i < DMA_WAIT_RANKS; i++) {
+        dma_wait_add(&wait, DMA_WAIT_RANK, dma_node_map_rank(&c->node_map, c->node_map.node, inner.ranks[i]));
+    }
+    wait.n = inner.n;
+    return wait;
 }
 
 dma_wait_t dma_cluster_setup_waits_for(const dma_comm_t *comm)
