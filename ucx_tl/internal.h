@@ -290,9 +290,13 @@ void dma_ucx_withdraw_send(const dma_ucx_req_t *send);
 /* Marks the peer as failed; dma_ucx_close_failed_peers does the rest. */
 void dma_ucx_peer_fail(dma_ucx_peer_t *peer, ucs_status_t reason);
 void dma_ucx_set_last_error(const dma_ucx_peer_t *peer, ucs_status_t error);
+void dma_ucx_peer_close(dma_ucx_peer_t *peer);
+/* Lets UCX call back, and nothing more. */
+void dma_ucx_poll(dma_ucx_t *net);
+
+/* failed.c */
 /* Closes the endpoints of peers that have failed and completes their requests. */
 void dma_ucx_close_failed_peers(dma_ucx_t *net);
-void dma_ucx_peer_close(dma_ucx_peer_t *peer);
 
 /* transports.c: transports to other nodes. UCP detects failures on those other than TCP by itself, the kernel on TCP. */
 typedef struct dma_ucx_transports {

@@ -3,6 +3,7 @@ ucx_sources = \
 	ucx_tl/admit.c \
 	ucx_tl/calls.c \
 	ucx_tl/calls.h \
+	ucx_tl/failed.c \
 	ucx_tl/inspect.c \
 	ucx_tl/internal.h \
 	ucx_tl/listen.c \

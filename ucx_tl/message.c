@@ -349,7 +349,7 @@ dma_status_t dma_ucx_irecv(dma_ucx_t *net, dma_ucx_peer_t *peer, const dma_net_t
      * hence the progress. */
     message = (dma_ucx_message_t *)dma_ucx_table_pop(&net->unexpected, &req->entry.header);
     if (!message && (status = connect_or_fail(peer)) != DMA_OK) {
-        dma_ucx_progress_locked(net);
+        dma_ucx_poll(net);
         message = (dma_ucx_message_t *)dma_ucx_table_pop(&net->unexpected, &req->entry.header);
     }
     if (!message && status == DMA_OK && net->message_lost) {
