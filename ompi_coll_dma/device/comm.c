@@ -6,7 +6,7 @@
 #include "device/device.h"
 #include "device/in_stream.h"
 #include "device/starts.h"
-#include "gpu/brief.h"
+#include "gpu/ipc.h"
 
 /* ---- what this rank publishes ---- */
 
@@ -140,7 +140,7 @@ dma_status_t dma_device_publish_record(dma_comm_t *comm, dma_task_t *task)
 
     if (dc->last.served && is_repeatable(task) && !memcmp(&key, &dc->last.key, sizeof(key))) {
         *info = dc->last.info;
-        if (dc->last.repeats < DMA_BRIEF_CALLS) {
+        if (dc->last.repeats < DMA_IPC_BRIEF_CALLS) {
             dc->last.repeats++;
             dma_ipc_count_calls(comm->proc->ipc, dc->last.info.number, 1);
         }

@@ -270,7 +270,7 @@ typedef struct dma_device_last {
     bool served; /* the engine has carried it out, and a later call may repeat it */
     dma_device_call_key_t key;
     dma_device_info_t info; /* what a repetition publishes */
-    unsigned repeats;       /* counted up to DMA_BRIEF_CALLS */
+    unsigned repeats;       /* counted up to DMA_IPC_BRIEF_CALLS */
     const dma_plan_t *plan;
 } dma_device_last_t;
 

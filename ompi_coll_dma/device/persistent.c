@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "device/starts.h"
-#include "gpu/brief.h"
+#include "gpu/ipc.h"
 
 dma_reason_t dma_device_prepare_offer(dma_comm_t *comm, dma_task_t *task)
 {
@@ -23,7 +23,7 @@ dma_reason_t dma_device_prepare_offer(dma_comm_t *comm, dma_task_t *task)
         return DMA_REASON_unprepared;
     }
     /* it will be started many times, and is exported only now */
-    dma_ipc_count_calls(comm->proc->ipc, dma_device_info(comm, comm->rank, task->run.seq)->number, DMA_BRIEF_CALLS);
+    dma_ipc_count_calls(comm->proc->ipc, dma_device_info(comm, comm->rank, task->run.seq)->number, DMA_IPC_BRIEF_CALLS);
     return DMA_REASON_NONE;
 }
 

@@ -2,21 +2,23 @@
 #include "gpu/ipc.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "gpu/brief.h"
 #include "gpu/export.h"
 #include "gpu/registered.h"
 #include "node/arena.h"
 
 /* Bounds the memory and the search of the list; beyond it, the least recently used export is evicted. */
 #define MAX_EXPORTS 1024
+#define BRIEF_LOST  2 /* see ipc.h */
 
+/* An allocation that has been exported, or that calls have used without an export: then its number is 0. */
 typedef struct export_entry {
     struct export_entry *next;
     dma_export_t export;
-    unsigned calls; /* that have used it, up to DMA_BRIEF_CALLS */
+    unsigned calls; /* that have used it, up to DMA_IPC_BRIEF_CALLS */
     bool counted;   /* it has been freed and is counted, or its end is none of the application's */
 } export_entry_t;
 
@@ -43,7 +45,7 @@ struct dma_ipc {
     dma_mapped_owner_t owner; /* with the nonce of this process */
     uint64_t last_number;
     dma_tied_t tied;
-    dma_brief_t brief;
+    atomic_uint brief;       /* exported allocations in a row that were freed early; read without the lock too */
     export_entry_t *exports; /* most recently used first */
     unsigned nexports;
     bool evicted;          /* an export has been evicted: its memory may still exist */
@@ -129,15 +131,18 @@ static bool is_freed(const dma_ipc_t *ipc, const dma_export_t *export)
 
 static void count_freed(dma_ipc_t *ipc, export_entry_t *e)
 {
-    if (!e->counted) {
+    unsigned brief = atomic_load_explicit(&ipc->brief, memory_order_relaxed); /* with the lock */
+
+    if (!e->counted && e->export.number) {
         e->counted = true;
-        dma_brief_freed(&ipc->brief, e->calls);
+        atomic_store_explicit(&ipc->brief, e->calls < DMA_IPC_BRIEF_CALLS ? brief + (brief < BRIEF_LOST) : 0,
+                              memory_order_relaxed);
     }
 }
 
 static void count_calls(export_entry_t *e, unsigned calls)
 {
-    e->calls = e->calls + calls < DMA_BRIEF_CALLS ? e->calls + calls : DMA_BRIEF_CALLS;
+    e->calls = e->calls + calls < DMA_IPC_BRIEF_CALLS ? e->calls + calls : DMA_IPC_BRIEF_CALLS;
 }
 
 /* Is the old memory gone now that there is the new one? */
@@ -171,17 +176,21 @@ static export_entry_t *find_export(dma_ipc_t *ipc, const dma_export_t *wanted)
     return NULL;
 }
 
+/* The oldest that is not exported, if there is one. */
 static void evict_oldest(dma_ipc_t *ipc)
 {
-    export_entry_t **link = &ipc->exports;
+    export_entry_t **oldest = NULL, *e;
 
-    while ((*link)->next) {
-        link = &(*link)->next;
+    for (export_entry_t **link = &ipc->exports; *link; link = &(*link)->next) {
+        if (!oldest || !(*link)->export.number || (*oldest)->export.number) {
+            oldest = link;
+        }
     }
-    free(*link);
-    *link = NULL;
+    e = *oldest;
+    *oldest = e->next;
+    ipc->evicted |= e->export.number != 0;
     ipc->nexports--;
-    ipc->evicted = true;
+    free(e);
 }
 
 /* With the lock. The lowest number of an export in the blocks of `wanted` that may still exist. */
@@ -190,14 +199,16 @@ static uint64_t first_live(const dma_ipc_t *ipc, const dma_export_t *wanted)
     uint64_t first = ipc->evicted ? 0 : ipc->last_number + 1;
 
     for (const export_entry_t *e = ipc->exports; e; e = e->next) {
-        if (e->export.number < first && dma_export_shares_block(&e->export, wanted) && !is_freed(ipc, &e->export)) {
+        if (e->export.number && e->export.number < first && dma_export_shares_block(&e->export, wanted) &&
+            !is_freed(ipc, &e->export)) {
             first = e->export.number;
         }
     }
     return first;
 }
 
-static dma_status_t add_export(dma_ipc_t *ipc, const dma_export_t *wanted, export_entry_t **result)
+/* With the lock. */
+static dma_status_t add_entry(dma_ipc_t *ipc, const dma_export_t *wanted, export_entry_t **result)
 {
     export_entry_t *e = malloc(sizeof(*e));
 
@@ -207,13 +218,9 @@ static dma_status_t add_export(dma_ipc_t *ipc, const dma_export_t *wanted, expor
     if (ipc->nexports == MAX_EXPORTS) {
         evict_oldest(ipc);
     }
-    *e = (export_entry_t){
-        .next = ipc->exports, .export = *wanted, .calls = dma_brief_calls(&ipc->brief, wanted->buffer_id)};
-    e->export.first = first_live(ipc, wanted);
-    e->export.number = ++ipc->last_number;
-    ipc->exports = e;
+    *e = (export_entry_t){.next = ipc->exports, .export = *wanted};
+    ipc->exports = *result = e;
     ipc->nexports++;
-    *result = e;
     return DMA_OK;
 }
 
@@ -252,18 +259,28 @@ bool dma_ipc_may_export(dma_ipc_t *ipc, const dma_gpu_memory_t *m)
     return may;
 }
 
+static dma_export_t description_of(const dma_gpu_memory_t *m)
+{
+    return (dma_export_t){.base = m->base, .size = m->size, .buffer_id = m->buffer_id, .mapped = m->mapped};
+}
+
 dma_status_t dma_ipc_export(dma_ipc_t *ipc, const dma_gpu_memory_t *m, dma_export_t *export)
 {
-    dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id, .mapped = m->mapped};
+    dma_export_t wanted = description_of(m);
     export_entry_t *e = NULL;
     dma_status_t status = DMA_OK;
 
     pthread_mutex_lock(&ipc->lock);
-    if (!m->buffer_id || !(e = find_export(ipc, &wanted))) {
+    if (!m->buffer_id || !(e = find_export(ipc, &wanted)) || !e->export.number) {
         status = get_handle(ipc, m, &wanted.handle);
-        if (status == DMA_OK && !(e = m->buffer_id ? NULL : find_export(ipc, &wanted))) {
-            status = add_export(ipc, &wanted, &e);
+        if (status == DMA_OK && !e && !(e = m->buffer_id ? NULL : find_export(ipc, &wanted))) {
+            status = add_entry(ipc, &wanted, &e);
         }
+    }
+    if (status == DMA_OK && !e->export.number) {
+        e->export.handle = wanted.handle;
+        e->export.first = first_live(ipc, &wanted);
+        e->export.number = ++ipc->last_number;
     }
     if (status == DMA_OK) {
         *export = e->export;
@@ -324,36 +341,32 @@ bool dma_ipc_is_freed(dma_ipc_t *ipc, uint64_t number)
 
 /* ---- memory that is not worth an export ---- */
 
-/* With the lock. */
-static bool is_exported(const dma_ipc_t *ipc, const dma_gpu_memory_t *m)
-{
-    dma_export_t wanted = {.base = m->base, .size = m->size, .buffer_id = m->buffer_id};
-
-    for (const export_entry_t *e = ipc->exports; e; e = e->next) {
-        if (dma_export_is_same(&e->export, &wanted)) {
-            return true;
-        }
-    }
-    return false;
-}
-
 bool dma_ipc_is_brief(dma_ipc_t *ipc, const dma_gpu_memory_t *m)
 {
+    dma_export_t wanted = description_of(m);
+    export_entry_t *e;
     bool brief;
 
-    if (!dma_brief_expects(&ipc->brief) || !m->buffer_id || m->mapped) {
+    /* relaxed: a call more or less makes no difference */
+    if (atomic_load_explicit(&ipc->brief, memory_order_relaxed) < BRIEF_LOST || !m->buffer_id || m->mapped) {
         return false;
     }
     pthread_mutex_lock(&ipc->lock);
-    brief = dma_brief_is_young(&ipc->brief, m->buffer_id) && !is_exported(ipc, m);
+    e = find_export(ipc, &wanted);
+    brief = !e || (!e->export.number && e->calls < DMA_IPC_BRIEF_CALLS - 1);
     pthread_mutex_unlock(&ipc->lock);
     return brief;
 }
 
 void dma_ipc_use_brief(dma_ipc_t *ipc, const dma_gpu_memory_t *m)
 {
+    dma_export_t wanted = description_of(m);
+    export_entry_t *e;
+
     pthread_mutex_lock(&ipc->lock);
-    dma_brief_used(&ipc->brief, m->buffer_id);
+    if ((e = find_export(ipc, &wanted)) || add_entry(ipc, &wanted, &e) == DMA_OK) {
+        count_calls(e, 1);
+    }
     pthread_mutex_unlock(&ipc->lock);
 }
 

@@ -2,8 +2,6 @@
 core_sources += \
 	ompi_coll_dma/gpu/base.c \
 	ompi_coll_dma/gpu/base.h \
-	ompi_coll_dma/gpu/brief.c \
-	ompi_coll_dma/gpu/brief.h \
 	ompi_coll_dma/gpu/budget.c \
 	ompi_coll_dma/gpu/budget.h \
 	ompi_coll_dma/gpu/cuda/api.h \

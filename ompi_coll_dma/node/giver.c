@@ -120,7 +120,8 @@ static bool send_message(int to, void *data, size_t bytes, const int *fds, size_
     return sent == (ssize_t)bytes;
 }
 
-/* The file descriptors that have come are the caller's. `fds` NULL: none may come. false: nothing came in time, or not all. */
+/* The file descriptors that have come are the caller's; fewer come if this process has no room for more files. `fds` NULL: none may
+ * come. false: nothing came in time. */
 static bool receive_message(int from, void *data, size_t bytes, int *fds, size_t *nfds)
 {
     control_t control;
@@ -144,7 +145,7 @@ static bool receive_message(int from, void *data, size_t bytes, int *fds, size_t
             memcpy(fds, CMSG_DATA(c), *nfds * sizeof(int));
         }
     }
-    return !(message.msg_flags & MSG_CTRUNC); /* else this process has no room for more files */
+    return true;
 }
 
 /* ---- who gives ---- */

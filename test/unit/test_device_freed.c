@@ -6,7 +6,7 @@
 
 #include "core/comm.h"
 #include "device/device.h"
-#include "gpu/brief.h"
+#include "gpu/ipc.h"
 #include "gpu/tied.h"
 #include "libengine_call.h"
 #include "libunit.h"
@@ -127,7 +127,7 @@ START_TEST(buffers_that_are_freed_soon)
         {.calls = 4, .buffers = 20, .always_moves = true, .before = 4},
     };
     const churn_t *churn = &cases[_i];
-    bool brief = churn->calls < DMA_BRIEF_CALLS;
+    bool brief = churn->calls < DMA_IPC_BRIEF_CALLS;
     job_t job = call_job(2, churns, NULL);
     unsigned opened;
 
@@ -169,8 +169,8 @@ static void settles(rank_t *r)
     for (int i = 0; i < STAYS; i++) {
         call_run(r, r->comms[0], c, ++tag);
         threads_barrier(r);
-        must(r, (fake_gpu_calls("ipc_open") > opened) == (i >= DMA_BRIEF_CALLS - 1), "call %d: %u imports, before %u",
-             i, fake_gpu_calls("ipc_open"), opened);
+        must(r, (fake_gpu_calls("ipc_open") > opened) == (i >= DMA_IPC_BRIEF_CALLS - 1),
+             "call %d: %u imports, before %u", i, fake_gpu_calls("ipc_open"), opened);
         threads_barrier(r);
     }
     ends(r, c, MOVES + STAYS);
