@@ -128,21 +128,6 @@ check_folders() {
     return $bad
 }
 
-<<<<<<< HEAD
-=======
-one_way='ompi_coll_dma/engine/sdma ompi_coll_dma/gpu ompi_coll_dma/node ompi_coll_dma/trace'
-check_circles() {
-    local bad=0 folder
-    for folder in $one_way; do
-        awk -v folder="$folder/" 'index($2, folder) != 1 { next }
-            $1 == "defines" { at[$3] = $2 }
-            $1 == "uses" { user[++n] = $2; used[n] = $3 }
-            END { for (i = 1; i <= n; i++) if (used[i] in at) print user[i], at[used[i]] }' "$1" | circle || bad=1
-    done
-    return $bad
-}
-
->>>>>>> 23680c07 (Check that the files of gpu call each other in one direction)
 check_callers() {
     local bad=0 symbol
     awk 'NR == FNR { if ($1 == "uses") used[$3] = 1; next }
