@@ -26,6 +26,8 @@ core_sources += \
 	ompi_coll_dma/engine/sdma/proof/record.h \
 	ompi_coll_dma/engine/sdma/proof/trial.c \
 	ompi_coll_dma/engine/sdma/proof/trial.h \
+	ompi_coll_dma/engine/sdma/queues/fault.c \
+	ompi_coll_dma/engine/sdma/queues/fault.h \
 	ompi_coll_dma/engine/sdma/queues/kfd.c \
 	ompi_coll_dma/engine/sdma/queues/kfd.h \
 	ompi_coll_dma/engine/sdma/queues/provider.c \

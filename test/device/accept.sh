@@ -122,7 +122,7 @@ link_fails() {
     node 60 2 mi300x bash -c 'sed -i "s/\(recommended_sdma_engine_id_mask\) .*/\1 1/" "$EMU_SYSFS"/nodes/*/io_links/*/properties && "$@"' \
         bash "$accept" --record "$record" --kernel-log "$work/kernel" "${quick[@]}" >"$work/said" 2>&1
     cat "$work/said"
-    said '^copy .*ok' '^link +GPU 0 to GPU 1, kfd: FAILED: its process was ended by signal 6' &&
+    said '^copy .*ok' '^link +GPU 0 to GPU 1, kfd: FAILED: .* \(to GPU 1, engine 0\)' &&
         recorded 'copy:failed timestamp:not strides:not broadcast:not swap:not poll:not prelaunch:not'
 }
 
@@ -207,7 +207,7 @@ jobs_fail() {
         *" again "* | *" pcpy "* | *" b2b "*) exec '"$work/said-by-jobs"' "$@" ;;
         esac' 1 'copy:proven timestamp:proven strides:failed broadcast:proven swap:failed poll:proven prelaunch:failed' \
         '^bcst .*ok' '^swap +2 ranks, kfd: FAILED: swap failed in the self-test \(wrong data\)' \
-        '^types +2 ranks, kfd: FAILED: ' '^after that GPU 1, kfd: ok' '^revoked .*ok' \
+        '^types +2 ranks, kfd: FAILED: .*GPU faulted at address' '^after that GPU 1, kfd: ok' '^revoked .*ok' \
         '^killed +2 ranks, kfd: FAILED: kernel: amdgpu: preemption failed' && ! said '^halves'
 }
 
@@ -326,7 +326,7 @@ ok 'a POLL ends early' with EMU_SPOIL_KINDS=poll fails 1 1 "${all/poll:proven pr
 ok 'a POLL ends early now and then' with EMU_EARLY_POLLS=20 fails 1 1 \
     "${all/poll:proven prelaunch:proven/poll:failed prelaunch:not}" '^poll .*FAILED: a POLL ends before its word has the value'
 ok 'a packet faults' with EMU_FAULT_KINDS=broadcast fails 2 1 "${all/broadcast:proven/broadcast:failed}" \
-    '^broadcast +GPU 0, kfd: FAILED: its process was ended by signal 6' '^after that GPU 0, kfd: ok' '^broadcast +GPU 1, kfd: not tried'
+    '^broadcast +GPU 0, kfd: FAILED: the GPU faulted at address' '^after that GPU 0, kfd: ok' '^broadcast +GPU 1, kfd: not tried'
 ok 'copies do something else' with EMU_SPOIL_KINDS=copy fails 1 1 \
     'copy:failed timestamp:not strides:not broadcast:not swap:not poll:not prelaunch:not' '^copy .*FAILED: wrong data' 'works on no GPU'
 ok 'copies hang' with EMU_HANG_KINDS=copy fails 2 1 \

@@ -64,10 +64,16 @@ newer() {
     [ "$1" = rocr ] && echo EMU_ROCR_MINOR=31 || echo EMU_ROCR_MINOR=
 }
 
-# faults QUEUES PACKET: ROCr ends the process, as in any program
+# faults QUEUES VARIABLES: an error with the reason, and no process ends by itself
 faults() {
-    ends '[1-9][0-9]*' loop "EMU_FAULT_PACKET=$2,$(newer "$1")" --mca coll_dma_queues "$1" &&
-        grep -q 'Memory access fault by GPU' "$work/out"
+    ends 4 loop "$2,$(newer "$1")" --mca coll_dma_queues "$1" && grep -q 'has failed: the GPU faulted at address' "$work/out" &&
+        ! grep -q 'Assertion\|Signal:' "$work/out"
+}
+
+# faults_early QUEUES: in the self-test. Then the engine is not used, and the queue is left to the driver.
+faults_early() {
+    ends 0 loop "EMU_FAULT_PACKET=1,$(newer "$1")" --mca coll_dma_queues "$1" --mca coll_dma_verbose 2 &&
+        grep -q 'lose: done' "$work/out" && grep -q 'sdma does not serve device .*: the GPU faulted at address' "$work/out"
 }
 
 for turn in 1 2 3; do
@@ -84,9 +90,10 @@ for queues in $(providers); do
     ok "calls after hipDeviceReset, queues of $queues" fails_after 4 again "$(newer "$queues")" --mca coll_dma_queues "$queues"
     ok "an engine is reset, queues of $queues" ends '[1-9][0-9]*' loop "EMU_RESET_PACKET=40,$(newer "$queues")" \
         --mca coll_dma_timeout 3 --mca coll_dma_queues "$queues"
-    for packet in 1 20 40 60; do
-        ok "a fault of an engine at packet $packet, queues of $queues" faults "$queues" $packet
+    for packet in 20 40 60; do
+        ok "a fault of an engine at packet $packet, queues of $queues" faults "$queues" EMU_FAULT_PACKET=$packet
     done
+    ok "a fault in the self-test, queues of $queues" faults_early "$queues"
 done
 ok 'no queue at all' goes_on 'sdma does not serve device .*: ' EMU_FAIL_QUEUE_AFTER=0 --mca coll_dma_verbose 2
 ok 'two queues' goes_on 'done' EMU_FAIL_QUEUE_AFTER=2

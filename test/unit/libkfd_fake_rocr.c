@@ -254,6 +254,7 @@ dma_status_t fake_find_rocr(dma_rocr_t *rocr, const char **reason)
         *reason = "ROCr is not loaded";
         return DMA_UNSUPPORTED;
     }
-    *rocr = (dma_rocr_t){iterate_agents, agent_info, iterate_pools, pool_info, pool_allocate, pool_free, allow_access};
+    *rocr = (dma_rocr_t){iterate_agents, agent_info, iterate_pools, pool_info,
+                         pool_allocate,  pool_free,  allow_access,  NULL};
     return DMA_OK;
 }

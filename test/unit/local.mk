@@ -80,6 +80,7 @@ unit_tests += \
 	test/unit/test_sdma_arm \
 	test/unit/test_sdma_bound \
 	test/unit/test_sdma_engine \
+	test/unit/test_sdma_fault \
 	test/unit/test_sdma_kfd \
 	test/unit/test_sdma_lower \
 	test/unit/test_sdma_map \

@@ -287,20 +287,26 @@ END_TEST
 /* The own block is not armed: it begins with the start, on an engine of its own, and waits for nobody. */
 START_TEST(own_block)
 {
+    dma_sdma_unit_t *unit;
     stage_t s;
 
     stage_begin(&s, (fake_options_t){0});
+    unit = (dma_sdma_unit_t *)s.unit;
     for (int k = 0; k < 4; k++) {
         clear(&s);
         ck_assert_int_eq(dma_gpu_engine_sdma.arm(&s.run, &armed_bytes), DMA_OK);
         ck_assert_uint_eq(armed_bytes, 2 * STAGE_BYTES);
         usleep(2000);
         ck_assert(untouched(&s, 0));
+        fake_hold(true);
         ck_assert_int_eq(dma_gpu_engine_sdma.start(&s.run), DMA_OK);
+        ck_assert(dma_sdma_busy(unit, 0x100000));
+        fake_hold(false);
         while (stage_line(&s, 2) != s.run.epoch) {
             usleep(100);
         }
         ck_assert(arrived(&s, 0) && untouched(&s, 1) && untouched(&s, 2));
+        ck_assert(!dma_sdma_busy(unit, 0x100000)); /* the others wait */
         if (k < 3) {
             stage_release(&s);
             stage_wait(&s);

@@ -470,8 +470,7 @@ START_TEST(which)
 {
     static const char *const machines[] = {"mi300x-spx", "mi300x-cpx", "mi300x-dpx-functions"};
     dma_topo_t *topo = tree_read(machines[_i]);
-    dma_rocr_pool_t pool;
-    uint64_t before = 0;
+    dma_rocr_handle_t agent, before = {0};
     const char *reason;
     dma_rocr_t rocr;
 
@@ -480,9 +479,9 @@ START_TEST(which)
     for (uint32_t i = 0; i < topo->ngpus; i++) {
         const dma_rocr_address_t address = {topo->gpus[i].domain, dma_topo_location_id(&topo->gpus[i])};
 
-        ck_assert_msg(dma_rocr_find_pool(&rocr, &address, &pool, &reason) == DMA_OK, "%s", reason);
-        ck_assert(i == 0 || pool.gpu.handle == before + 1);
-        before = pool.gpu.handle;
+        ck_assert_msg(dma_rocr_find_gpu(&rocr, &address, &agent, &reason) == DMA_OK, "%s", reason);
+        ck_assert_uint_eq(agent.handle, i ? before.handle + 1 : agent.handle);
+        before = agent;
     }
     fake_end();
     dma_topo_free(topo);

@@ -204,6 +204,58 @@ START_TEST(taken_for_broken)
 }
 END_TEST
 
+/* Packets that wait for a word. The read pointer passes a packet when it is fetched: the fence remains while the POLL waits. */
+static void publish_wait(dma_queue_t *queue, uint64_t word_addr, uint32_t value)
+{
+    uint32_t *p, n;
+
+    ck_assert_int_eq(dma_ring_reserve(&queue->ring, DMA_PACKET_POLL_DWORDS + DMA_PACKET_FENCE_DWORDS, 2, &p), DMA_OK);
+    n = dma_packet_poll(p, word_addr, DMA_PACKET_EQUAL, value, UINT32_MAX, 4);
+    dma_packet_fence(p + n, queue->step_addr, 1);
+    dma_ring_publish(&queue->ring);
+}
+
+/* At work: with packets left, except where all of them wait for a start. Of those, only what they read counts. */
+START_TEST(busy_where_work_is_left)
+{
+    static _Alignas(4096) _Atomic uint32_t start[2048];
+    dma_queue_t *queue;
+    uint64_t ring;
+
+    begin((fake_options_t){0});
+    ck_assert(!dma_queues_busy(&unit.queues, 0));
+    queue = dma_queue_get(&unit.queues, &host, 0);
+    ring = (uint64_t)(uintptr_t)queue->made.ring;
+    works(queue);
+    ck_assert(!dma_queues_busy(&unit.queues, 0));
+    ck_assert(!dma_queues_busy(&unit.queues, 0x1000));
+    ck_assert(dma_queues_busy(&unit.queues, ring));
+    ck_assert(dma_queues_busy(&unit.queues, ring + DMA_QUEUE_RING_BYTES - 1));
+    ck_assert(!dma_queues_busy(&unit.queues, ring + DMA_QUEUE_RING_BYTES));
+    publish_wait(queue, queue->go_addr, 12345);
+    ck_assert(dma_queues_busy(&unit.queues, 0));
+    atomic_store(&queue->start, 40);
+    atomic_store(&queue->start_word, &start[0]);
+    ck_assert(!dma_queues_busy(&unit.queues, 0));
+    ck_assert(!dma_queues_busy(&unit.queues, 0x1000));
+    ck_assert(dma_queues_busy(&unit.queues, (uint64_t)(uintptr_t)&start[1]));
+    ck_assert(!dma_queues_busy(&unit.queues, (uint64_t)(uintptr_t)&start[1024]));
+    ck_assert(dma_queues_busy(&unit.queues, queue->go_addr));
+    for (uint32_t word = 39; word < 43; word++) {
+        atomic_store(&start[0], word);
+        ck_assert_int_eq(dma_queues_busy(&unit.queues, 0), word == 40 || word == 41); /* started; revoked behind it */
+    }
+    atomic_store(queue->go, 12345);
+    ck_assert(fake_quiet());
+    atomic_store(&start[0], 40);
+    ck_assert(!dma_queues_busy(&unit.queues, 0));
+    pthread_mutex_lock(&unit.queues.lock);
+    ck_assert(dma_queues_busy(&unit.queues, 0)); /* a queue is being made: never wait for that */
+    pthread_mutex_unlock(&unit.queues.lock);
+    end();
+}
+END_TEST
+
 /* A queue of the self-test is late and not stuck, and moves on during the trial of the next packet. The memory that it uses is
  * still there then, and nothing else uses it. At the end nothing is left. The packet that was tried on this queue is not used;
  * the others are. */
@@ -348,7 +400,7 @@ START_TEST(left_by_several_threads)
 }
 END_TEST
 
-/* The self-test says what it lacks. */
+/* The self-test says what it lacks, and a fault is the reason for all that follows from it. */
 START_TEST(cannot_be_tested)
 {
     char advice[DMA_GPU_ADVICE_BYTES] = "";
@@ -363,6 +415,9 @@ START_TEST(cannot_be_tested)
     unit.queues.list->exclusive = true; /* the only queue there may be is another's */
     ck_assert_str_eq(dma_sdma_selftest(&unit, advice), "no queue for the self-test");
     unit.queues.list->exclusive = false;
+    atomic_store(&unit.fault.happened, true);
+    ck_assert_str_eq(dma_sdma_selftest(&unit, advice), "the GPU faulted in the self-test");
+    atomic_store(&unit.fault.happened, false);
     ck_assert(fake_quiet());
     end();
 }
@@ -378,6 +433,7 @@ int main(void)
     unit_test(s, old_driver, 20);
     unit_test(s, of_one_user, 20);
     unit_test(s, taken_for_broken, 20);
+    unit_test(s, busy_where_work_is_left, 20);
     unit_loop(s, late_in_the_self_test, 0, 6, 20);
     unit_loop(s, late_fence_in_the_self_test, 0, 2, 20);
     unit_loop(s, wrong_in_the_self_test, 0, 7, 20);

@@ -1,5 +1,6 @@
 /*
  * Completions of an engine that are lost, late, or there twice: which runs continue, which end with an error, and what is left.
+ * And which communicator a fault belongs to while copies are in flight that the read pointers have passed.
  */
 #include <string.h>
 #include <unistd.h>
@@ -87,6 +88,70 @@ static uint64_t nudges(void)
     }
     return n;
 }
+
+static bool all_fetched(void)
+{
+    for (dma_queue_t *q = unit()->queues.list; q; q = q->next) {
+        if (dma_ring_idle(&q->ring) != DMA_OK) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- faults ---- */
+
+/* Every packet is fetched, and nothing has ended: a fault now is ours. When the run has ended, it is not. */
+START_TEST(fault_of_copies_in_flight)
+{
+    begin();
+    ck_assert(!dma_sdma_busy(unit(), 0));
+    fake_lose("late-fence:1/1", UINT64_C(300000000));
+    start(7);
+    while (!all_fetched()) {
+        usleep(100);
+    }
+    if (!has_ended()) { /* how late they are is random */
+        ck_assert(!dma_queues_busy(&unit()->queues, 0));
+        ck_assert(dma_sdma_busy(unit(), 0));
+    }
+    stage_wait(&s);
+    ck_assert(!dma_sdma_busy(unit(), 0));
+    end();
+}
+END_TEST
+
+/* Programs that wait touch nothing of ours, also if this rank has started and others have not. When they are let go they do. */
+START_TEST(fault_before_the_start)
+{
+    uint64_t bytes;
+
+    begin();
+    ck_assert(fake_quiet());
+    s.run.epoch = 9;
+    ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
+    ck_assert(!dma_sdma_busy(unit(), 0x100000));
+    ck_assert_int_eq(engine->start(&s.run), DMA_OK);
+    while (stage_line(&s, 2) != 9) { /* the own block, which does not wait */
+        usleep(100);
+    }
+    ck_assert(!dma_sdma_busy(unit(), 0x100000));
+    ck_assert(dma_sdma_busy(unit(), (uint64_t)(uintptr_t)stage_trigger(&s)));
+    s.run.epoch++;
+    ck_assert_int_eq(engine->arm(&s.run, &bytes), DMA_OK);
+    s.run.epoch--;
+    ck_assert(!dma_sdma_busy(unit(), 0x100000));
+    fake_hold(true);
+    stage_release(&s);
+    ck_assert(dma_sdma_busy(unit(), 0x100000));
+    fake_hold(false);
+    stage_wait(&s);
+    engine->end(s.binding);
+    ck_assert(!dma_sdma_busy(unit(), 0x100000)); /* the next run waits */
+    engine->disarm(s.binding);
+    end();
+}
+END_TEST
 
 /* A queue has done its part of a run and waits for the next run, while another queue is still at work. It may wait for any time,
  * and its doorbell is not rung again. The time for which it stands still counts from the next start on. */
@@ -290,6 +355,24 @@ START_TEST(late_fences)
 }
 END_TEST
 
+/* The GPU has faulted: the unit takes no further communicator, and says why. */
+START_TEST(no_binding_after_a_fault)
+{
+    dma_gpu_bind_params_t job = {.rank = 0, .nranks = STAGE_RANKS, .traits = s.traits};
+    char why[DMA_GPU_WHY_BYTES];
+    dma_gpu_binding_t *second;
+
+    begin();
+    strcpy(unit()->fault.text, "the GPU faulted at address 0x1000");
+    atomic_store(&unit()->fault.happened, true);
+    job.traits = s.traits;
+    ck_assert_int_eq(engine->bind(s.unit, &job, &second, why), DMA_UNSUPPORTED);
+    ck_assert_str_eq(why, "the GPU faulted at address 0x1000");
+    atomic_store(&unit()->fault.happened, false);
+    end();
+}
+END_TEST
+
 /* The queues have nothing left to do, and a line is not written: an error, and the unit takes no further communicator. */
 START_TEST(lost_fence)
 {
@@ -449,12 +532,15 @@ int main(void)
 {
     Suite *suite = suite_create("sdma_watch");
 
+    unit_loop(suite, fault_of_copies_in_flight, 0, 5, 30);
+    unit_test(suite, fault_before_the_start, 30);
     unit_loop(suite, lost_doorbells, 0, 2, 60);
     unit_loop(suite, lost_doorbells_beside_one_that_waits, 0, 2, 60);
     unit_test(suite, lost_read_pointers, 60);
     unit_test(suite, lost_doorbell_and_a_pause, 60);
     unit_loop(suite, lost_read_pointer_and_a_pause, 0, 2, 30);
     unit_test(suite, late_fences, 30);
+    unit_test(suite, no_binding_after_a_fault, 20);
     unit_test(suite, lost_fence, 60);
     unit_test(suite, no_room_for_an_exchange, 20);
     unit_test(suite, fences_twice, 30);

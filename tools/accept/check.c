@@ -46,7 +46,7 @@ static bool fail(check_t *c, const char *what, const char *where)
 /* A trial went wrong. If the queue has not come to its end, the engine may hang. */
 static bool fail_trial(check_t *c, const char *what, const char *where)
 {
-    c->answer->broken = dma_queue_waits(&c->unit->queues, c->trial.queue);
+    c->answer->broken = dma_fault_seen(&c->unit->fault) || dma_queue_waits(&c->unit->queues, c->trial.queue);
     return fail(c, what, where);
 }
 

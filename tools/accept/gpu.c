@@ -57,12 +57,9 @@ static uint32_t visit_pool(dma_rocr_handle_t pool, void *data)
 static bool find_agent(const dma_rocr_t *rocr, const dma_topo_gpu_t *gpu, dma_rocr_handle_t *agent)
 {
     dma_rocr_address_t address = {.domain = gpu->domain, .location_id = dma_topo_location_id(gpu)};
-    dma_rocr_pool_t pool;
     const char *reason;
-    bool found = dma_rocr_find_pool(rocr, &address, &pool, &reason) == DMA_OK;
 
-    *agent = found ? pool.gpu : *agent;
-    return found;
+    return dma_rocr_find_gpu(rocr, &address, agent, &reason) == DMA_OK;
 }
 
 uint64_t accept_gpu_memory(const dma_topo_gpu_t *gpu, const dma_topo_gpu_t *user, uint64_t bytes)

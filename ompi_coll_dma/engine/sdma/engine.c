@@ -36,6 +36,19 @@ static dma_status_t open_queues(const dma_gpu_config_t *config, const dma_proof_
     return DMA_OK;
 }
 
+/* Without events of ROCr, or with a version that has none, a fault ends the process, as it does in any program. */
+static void watch_faults(dma_sdma_unit_t *unit)
+{
+    dma_rocr_address_t address = dma_sdma_provider_gpu(unit, NULL).address;
+    const char *reason;
+    dma_rocr_handle_t agent;
+    dma_rocr_t rocr;
+
+    if (dma_rocr_find(&rocr, &reason) == DMA_OK && dma_rocr_find_gpu(&rocr, &address, &agent, &reason) == DMA_OK) {
+        (void)dma_fault_watch(&unit->fault, &rocr, agent, unit->stuck_seconds, dma_sdma_busy, unit);
+    }
+}
+
 /* `proof` may be NULL: nothing is known. */
 static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof, dma_sdma_unit_t **result, char *why)
 {
@@ -66,7 +79,9 @@ static dma_status_t open_unit(const dma_gpu_config_t *config, dma_proof_t *proof
         free(unit);
         return status;
     }
+    pthread_mutex_init(&unit->bindings_lock, NULL);
     pthread_mutex_init(&unit->draft_lock, NULL);
+    watch_faults(unit);
     *result = unit;
     return DMA_OK;
 }
@@ -78,6 +93,8 @@ dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t 
 
 void dma_sdma_unit_close(dma_sdma_unit_t *unit)
 {
+    dma_fault_unwatch(&unit->fault);
+    pthread_mutex_destroy(&unit->bindings_lock);
     pthread_mutex_destroy(&unit->draft_lock);
     free(unit->draft);
     dma_queues_close(&unit->queues);
@@ -103,7 +120,7 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
     dma_sdma_unit_t *unit;
     dma_proof_t proof = {0};
     dma_status_t status;
-    const char *wrong;
+    const char *wrong, *failure;
 
     dma_proof_load(&proof, config->record);
     status = open_unit(config, &proof, &unit, why);
@@ -115,7 +132,8 @@ static dma_status_t sdma_open(const dma_gpu_config_t *config, dma_gpu_unit_t **r
         return status;
     }
     if ((wrong = dma_sdma_selftest(unit, config->advice))) {
-        status = dma_gpu_refuse(why, wrong);
+        failure = dma_sdma_failure(unit);
+        status = dma_gpu_refuse(why, failure ? failure : wrong);
         dma_sdma_unit_close(unit);
         return status;
     }
@@ -180,8 +198,12 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
 {
     dma_sdma_unit_t *unit = (dma_sdma_unit_t *)handle;
     size_t n = (size_t)params->nranks;
+    const char *failure = dma_sdma_failure(unit);
     dma_sdma_binding_t *b;
 
+    if (failure) {
+        return dma_gpu_refuse(why, failure);
+    }
     if (atomic_load(&unit->off)) {
         return dma_gpu_refuse(why, "the engine was stopped after a failure");
     }
@@ -205,6 +227,7 @@ static dma_status_t sdma_bind(dma_gpu_unit_t *handle, const dma_gpu_bind_params_
         }
     }
     dma_sdma_stamps_make(b, params->stamps);
+    dma_sdma_watch_begin(b);
     *result = (dma_gpu_binding_t *)b;
     return DMA_OK;
 }
@@ -227,6 +250,7 @@ static bool sdma_unbind(dma_gpu_binding_t *handle)
     for (int i = 1; i <= b->nranks && quiet && dma_queues_is_owner(&b->unit->queues); i++) {
         dma_sdma_temp_free(b->unit, DMA_SHAPED_TEMP, b->shaped[i].temp);
     }
+    dma_sdma_watch_end(b);
     quiet = dma_sdma_arm_release(b, quiet) && quiet && !b->left;
     dma_sdma_stamps_free(b, quiet);
     dma_sdma_parts_free(b, quiet);
@@ -286,6 +310,13 @@ static dma_status_t lower_program(dma_sdma_binding_t *b, const dma_run_t *run, u
     return status;
 }
 
+static void set_run(dma_sdma_binding_t *b, const dma_run_t *run)
+{
+    atomic_store_explicit(&b->window, run->window, memory_order_relaxed);
+    atomic_store_explicit(&b->progs, run->plan->nprogs, memory_order_release); /* behind the window */
+    atomic_store_explicit(&b->epoch, run->epoch, memory_order_release);        /* behind what is read with it */
+}
+
 static dma_status_t sdma_start(dma_run_t *run)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(run->binding);
@@ -297,9 +328,7 @@ static dma_status_t sdma_start(dma_run_t *run)
     if (b->run != run || b->epoch != run->epoch) {
         memset(b->at, 0, ((size_t)b->nranks + 1) * sizeof(*b->at));
         b->run = run;
-        b->progs = run->plan->nprogs;
-        b->epoch = run->epoch;
-        atomic_store_explicit(&b->window, run->window, memory_order_relaxed);
+        set_run(b, run);
     }
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         dma_status_t status = dma_sdma_is_armed(b, run->epoch, i) ? DMA_OK : lower_program(b, run, i);

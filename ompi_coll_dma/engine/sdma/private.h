@@ -3,6 +3,7 @@
 #define DMA_SDMA_PRIVATE_H
 
 #include "dma/clock.h"
+#include "engine/sdma/queues/fault.h"
 #include "engine/sdma/run/lower.h"
 #include "engine/sdma/sdma.h"
 #include "node/window.h"
@@ -20,7 +21,10 @@ typedef struct dma_sdma_unit {
     const dma_gen_t *gen; /* `limited` */
     dma_gen_t limited;    /* the generation, with those packets alone that may be used */
     dma_queues_t queues;
-    _Atomic bool off;           /* it has failed: it binds to no further communicator */
+    dma_fault_t fault;
+    _Atomic bool off;              /* it has failed: it binds to no further communicator */
+    pthread_mutex_t bindings_lock; /* guards the list; nothing is called with it */
+    struct dma_sdma_binding *bindings;
     pthread_mutex_t draft_lock; /* guards the memory in which arm.c builds packets; NULL: nothing was armed yet */
     uint32_t *draft;
 } dma_sdma_unit_t;
@@ -62,27 +66,30 @@ typedef struct dma_sdma_binding {
     dma_lower_t *at;      /* by program: how far it is lowered */
     dma_shaped_t *shaped; /* by program */
     const dma_run_t *run; /* the run that is being lowered; NULL: none */
-    /* Of the last run. */
-    uint32_t epoch;
-    uint32_t progs; /* its queue programs are 1 to progs - 1; 0: there was no run */
+    /* Of the last run, for watch.c, which reads them in any thread: they are stored in reverse order. */
+    _Atomic uint32_t epoch;
+    _Atomic uint32_t progs; /* its queue programs are 1 to progs - 1; 0: there was no run */
     const struct dma_window *_Atomic window;
-    uint32_t ended; /* the last epoch of which all lines were seen. A fence that comes twice may hide them later */
+    _Atomic uint32_t
+        ended; /* the last epoch of which all lines were seen. A fence that comes twice may hide them later */
 
     uint64_t trigger;           /* the device's address of our trigger line; 0: arming is disabled */
     dma_queue_t **armed_queues; /* by program: the exclusive queue on which it is armed, or NULL */
     uint64_t armed_packets;     /* behind the packets that wait, of all armed programs of a run */
     _Atomic uint64_t
-        armed[2];            /* by epoch % 2: the last epoch that was armed and not revoked: dma_sdma_known; 0: none */
-    uint64_t revoked;        /* the epoch of a run that had started and was revoked: dma_sdma_known; 0: none */
-    bool in_exit_list;       /* the exit handler knows this binding */
-    dma_sdma_parts_t *parts; /* of runs with partitions; NULL: there was none */
-    dma_stamps_t *stamps;    /* by program; NULL: none */
-    uint64_t stamps_addr;    /* on the device */
-    bool stalled;            /* at the last disarm, a queue had not skipped the revoked programs in time */
-    bool left;               /* arming was given up, and a queue that seemed to have work was left */
+        armed[2];             /* by epoch % 2: the last epoch that was armed and not revoked: dma_sdma_known; 0: none */
+    _Atomic uint64_t revoked; /* the epoch of a run that had started and was revoked: dma_sdma_known; 0: none */
+    _Atomic uint32_t own_prog; /* of armed runs: the program of the own block, which is not armed; 0: none */
+    bool in_exit_list;         /* the exit handler knows this binding */
+    dma_sdma_parts_t *parts;   /* of runs with partitions; NULL: there was none */
+    dma_stamps_t *stamps;      /* by program; NULL: none */
+    uint64_t stamps_addr;      /* on the device */
+    bool stalled;              /* at the last disarm, a queue had not skipped the revoked programs in time */
+    bool left;                 /* arming was given up, and a queue that seemed to have work was left */
     struct dma_sdma_binding *next_armed;
 
-    uint64_t watched; /* where the run of watched_epoch was when it last moved, */
+    struct dma_sdma_binding *next; /* of the unit */
+    uint64_t watched;              /* where the run of watched_epoch was when it last moved, */
     uint32_t watched_epoch;
     double watched_at; /* and when that was seen; 0: no run is watched */
 } dma_sdma_binding_t;
@@ -116,6 +123,8 @@ bool dma_sdma_is_quiet(const dma_sdma_binding_t *b);
 void dma_sdma_end(dma_gpu_binding_t *handle);
 /* The unit binds to no further communicator. */
 void dma_sdma_switch_off(dma_sdma_unit_t *unit);
+/* How the GPU has failed, or NULL. Whoever asks returns an error to the application. */
+const char *dma_sdma_failure(dma_sdma_unit_t *unit);
 
 /* locate.c: sets pci, topo, gpu and gen of a unit. Finds the GPU by its PCI address, because the order of devices differs between
  * processes. */
@@ -165,8 +174,11 @@ void dma_sdma_parts_settle(dma_sdma_binding_t *b, double until);
 /* dma_gpu_engine_t.advance */
 dma_status_t dma_sdma_advance(dma_run_t *run);
 
-/* watch.c: dma_gpu_engine_t.check */
+/* watch.c: whether a fault at this address may be ours; dma_gpu_engine_t.check. Each binding is in the list of its unit. */
+bool dma_sdma_busy(void *unit, uint64_t address);
 dma_status_t dma_sdma_check(dma_gpu_binding_t *handle, const char **reason);
+void dma_sdma_watch_begin(dma_sdma_binding_t *b);
+void dma_sdma_watch_end(dma_sdma_binding_t *b);
 
 /* engine.c: a unit that has queues and may use all packets of its generation; `why` as in dma_gpu_engine_t.open. */
 dma_status_t dma_sdma_unit_open(const dma_gpu_config_t *config, dma_sdma_unit_t **unit, char *why);

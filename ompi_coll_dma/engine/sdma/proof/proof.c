@@ -181,6 +181,9 @@ const char *dma_sdma_selftest(dma_sdma_unit_t *unit, char *advice)
     if (!wrong) {
         run_packets(&t, advice);
     }
+    if (dma_fault_seen(&unit->fault)) {
+        wrong = "the GPU faulted in the self-test"; /* the others follow from it */
+    }
     dma_trial_end(&t);
     return wrong;
 }

@@ -52,8 +52,13 @@ static const char *await(dma_trial_t *t)
 {
     const dma_provider_queue_t *made = &t->queue->made;
     double until = dma_now() + t->seconds;
+    const char *fault;
 
     while (dma_queue_owes_fence(t->queue)) {
+        if ((fault = dma_fault_seen(&t->unit->fault))) {
+            snprintf(t->reason, sizeof(t->reason), "%s", fault);
+            return t->reason;
+        }
         if (dma_provider_queue_failed(made)) {
             return "the driver has stopped the queue";
         }

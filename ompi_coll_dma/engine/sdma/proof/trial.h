@@ -34,6 +34,7 @@ typedef struct dma_trial {
     unsigned char *host;               /* the scratch memory: one page */
     uint64_t addr;                     /* its address on the device */
     uint32_t done;                     /* value of the last fence */
+    char reason[DMA_FAULT_BYTES];      /* of a failure that has no constant text */
 } dma_trial_t;
 
 /* What is not proven on every machine, the least dangerous first. */

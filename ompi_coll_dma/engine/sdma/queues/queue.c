@@ -365,6 +365,43 @@ bool dma_queue_put_exclusive(dma_queues_t *q, dma_queue_t *queue)
     return true;
 }
 
+static bool same_page(uint64_t a, uint64_t b)
+{
+    return a / STEPS_BYTES == b / STEPS_BYTES;
+}
+
+/* Reads only what the hardware and this process write atomically. */
+static bool is_busy(const dma_queue_t *queue, uint64_t address)
+{
+    const _Atomic uint32_t *word = atomic_load_explicit(&queue->start_word, memory_order_acquire);
+
+    if (address - (uint64_t)(uintptr_t)queue->made.ring < DMA_QUEUE_RING_BYTES) {
+        return true; /* nobody else reads there */
+    }
+    if (atomic_load_explicit((const _Atomic uint64_t *)queue->made.read_ptr, memory_order_relaxed) ==
+        atomic_load_explicit((const _Atomic uint64_t *)queue->made.write_ptr, memory_order_relaxed)) {
+        return false;
+    }
+    /* The lowest bit is set if they have been revoked. */
+    return !word || (atomic_load_explicit(word, memory_order_relaxed) & ~UINT32_C(1)) == atomic_load(&queue->start) ||
+           same_page(address, (uint64_t)(uintptr_t)word) || same_page(address, queue->go_addr);
+}
+
+bool dma_queues_busy(dma_queues_t *q, uint64_t address)
+{
+    bool busy = false;
+
+    /* The lock is held while a queue is made, by calls that may wait for the caller of this function. */
+    if (pthread_mutex_trylock(&q->lock)) {
+        return true;
+    }
+    for (const dma_queue_t *queue = q->list; queue && !busy; queue = queue->next) {
+        busy = is_busy(queue, address);
+    }
+    pthread_mutex_unlock(&q->lock);
+    return busy;
+}
+
 void dma_queue_publish(dma_queue_t *queue, dma_counters_t *counters)
 {
     dma_ring_t *ring = &queue->ring;

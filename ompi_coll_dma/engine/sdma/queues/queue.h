@@ -50,8 +50,11 @@ typedef struct dma_queue {
     uint64_t step_addr;          /* its device address */
     _Atomic uint32_t *go;        /* armed programs, by epoch % 2: 1: run, 0: skip */
     uint64_t go_addr;            /* of the first */
-    uint32_t step;               /* the last value that a drain used */
-    uint64_t temp;               /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */
+    /* The last armed programs wait until this word, without its lowest bit, is `start`. NULL: nothing was ever armed here. */
+    _Atomic(const _Atomic uint32_t *) start_word;
+    _Atomic uint32_t start;
+    uint32_t step; /* the last value that a drain used */
+    uint64_t temp; /* DMA_QUEUE_TEMP bytes of device memory for swaps, or 0 */
     /* The fence that a trial waits for. NULL: none, so whoever gives the queue back knows that all has ended that it has fetched. */
     const _Atomic uint32_t *fence_word;
     uint32_t fence;
@@ -114,6 +117,9 @@ bool dma_queue_waits(const dma_queues_t *queues, dma_queue_t *queue);
 
 /* Whether it has a fence that has not been written (fence_word). acquire: what the packets in front of the fence have written */
 bool dma_queue_owes_fence(const dma_queue_t *queue);
+
+/* Whether any queue has work that it may begin or has begun, or waits at this address for a start; from any thread. */
+bool dma_queues_busy(dma_queues_t *queues, uint64_t address);
 
 /* Publishes what is in its ring, and counts it in `counters`, which may be NULL. With its lock. */
 void dma_queue_publish(dma_queue_t *queue, dma_counters_t *counters);

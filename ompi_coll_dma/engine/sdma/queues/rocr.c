@@ -16,6 +16,7 @@ static const dma_gpu_symbol_t symbols[] = {
     {"hsa_amd_memory_pool_allocate", true},
     {"hsa_amd_memory_pool_free", true},
     {"hsa_amd_agents_allow_access", true},
+    {"hsa_amd_register_system_event_handler", false},
 };
 
 _Static_assert(sizeof(symbols) / sizeof(symbols[0]) * sizeof(void *) == sizeof(dma_rocr_t), "one per function");
@@ -131,6 +132,18 @@ static dma_status_t find_agents(search_t *s, const char **reason)
         return DMA_UNSUPPORTED;
     }
     return DMA_OK;
+}
+
+dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_handle_t *agent,
+                               const char **reason)
+{
+    search_t s = {.rocr = rocr, .address = *address};
+    dma_status_t status = find_agents(&s, reason);
+
+    if (status == DMA_OK) {
+        *agent = s.gpu;
+    }
+    return status;
 }
 
 dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_pool_t *pool,

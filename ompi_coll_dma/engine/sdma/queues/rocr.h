@@ -43,6 +43,21 @@ typedef struct dma_rocr_handle {
 
 typedef uint32_t dma_rocr_each_t(dma_rocr_handle_t each, void *data);
 
+/* A system event: the head that all kinds have in common, and what follows it in the two kinds that are handled. */
+#define DMA_ROCR_EVENT_FAULT       0u
+#define DMA_ROCR_EVENT_RESET       1u /* from ROCm 6.0 on */
+#define DMA_ROCR_FAULT_NOT_PRESENT 1u
+#define DMA_ROCR_FAULT_READ_ONLY   2u
+
+typedef struct dma_rocr_event {
+    uint32_t type;
+    dma_rocr_handle_t agent;
+    uint64_t address; /* of a fault */
+    uint32_t reasons; /* of a fault: bit mask of DMA_ROCR_FAULT_* */
+} dma_rocr_event_t;
+
+typedef uint32_t dma_rocr_on_event_t(const dma_rocr_event_t *event, void *data);
+
 typedef struct dma_rocr {
     uint32_t (*iterate_agents)(dma_rocr_each_t *each, void *data);
     uint32_t (*agent_info)(dma_rocr_handle_t agent, uint32_t what, void *value);
@@ -51,6 +66,8 @@ typedef struct dma_rocr {
     uint32_t (*pool_allocate)(dma_rocr_handle_t pool, size_t bytes, uint32_t flags, void **memory);
     uint32_t (*pool_free)(void *memory);
     uint32_t (*allow_access)(uint32_t n, const dma_rocr_handle_t *agents, const uint32_t *flags, const void *memory);
+    /* may be NULL */
+    uint32_t (*on_event)(dma_rocr_on_event_t *handler, void *data);
 } dma_rocr_t;
 
 /* Identifies a GPU, or a partition of one. */
@@ -68,8 +85,11 @@ typedef struct dma_rocr_pool {
 /* Finds the functions in the loaded library. DMA_UNSUPPORTED: it is not loaded or too old; *reason says which. */
 dma_status_t dma_rocr_find(dma_rocr_t *rocr, const char **reason);
 
-/* Finds a GPU and memory for it. DMA_UNSUPPORTED, with a reason: ROCr does not run, hides the GPU, shows several with this address,
- * or has no fine-grained host memory, which both sides can use without a flush. */
+/* Finds a GPU. DMA_UNSUPPORTED, with a reason: ROCr does not run, hides the GPU, or shows several with this address. */
+dma_status_t dma_rocr_find_gpu(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_handle_t *agent,
+                               const char **reason);
+/* Finds a GPU and memory for it. DMA_UNSUPPORTED also if ROCr has no fine-grained host memory, which both sides can use
+ * without a flush. */
 dma_status_t dma_rocr_find_pool(const dma_rocr_t *rocr, const dma_rocr_address_t *address, dma_rocr_pool_t *pool,
                                 const char **reason);
 

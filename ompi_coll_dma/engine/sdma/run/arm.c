@@ -134,6 +134,9 @@ static bool create_queues(dma_sdma_binding_t *b, const dma_run_t *run)
     for (uint32_t i = 1; i < run->plan->nprogs; i++) {
         int link = run->plan->progs[i].link;
 
+        if (link == b->rank && !run->parts) {
+            b->own_prog = i;
+        }
         if (link == b->rank || b->armed_queues[i]) {
             continue;
         }
@@ -250,6 +253,8 @@ static void publish(dma_sdma_binding_t *b, const dma_run_t *run)
         dma_queue_t *queue = b->armed_queues[i];
 
         if (queue) {
+            atomic_store_explicit(&queue->start, dma_trigger_go(run->epoch), memory_order_relaxed);
+            atomic_store_explicit(&queue->start_word, dma_sdma_trigger(b, run->epoch), memory_order_release);
             /* The engine reads the words after the doorbell, which is a release store. */
             atomic_store_explicit(&queue->go[parity], 1, memory_order_relaxed);
             dma_queue_publish(queue, b->unit->counters);

@@ -49,7 +49,7 @@ void dma_sdma_end(dma_gpu_binding_t *handle)
 {
     dma_sdma_binding_t *b = dma_sdma_binding(handle);
 
-    b->ended = b->epoch;
+    atomic_store_explicit(&b->ended, b->epoch, memory_order_relaxed);
 }
 
 void dma_sdma_switch_off(dma_sdma_unit_t *unit)
@@ -57,4 +57,14 @@ void dma_sdma_switch_off(dma_sdma_unit_t *unit)
     if (!atomic_exchange(&unit->off, true)) {
         dma_gpu_count(unit->counters, DMA_COUNT_REASON + DMA_REASON_engine_failed, 1);
     }
+}
+
+const char *dma_sdma_failure(dma_sdma_unit_t *unit)
+{
+    const char *text = dma_fault_seen(&unit->fault);
+
+    if (text) {
+        dma_fault_told(&unit->fault);
+    }
+    return text;
 }

@@ -16,6 +16,9 @@
  *     an interrupt      our queues raise none, and nothing of this engine waits for one
  *
  * After such an error the unit binds to no further communicator: their device memory goes through the host.
+ *
+ * The read pointer says nothing about copies that are in flight: packets are fetched before they are carried out. So a fault is
+ * ours as long as a line of a run is not written, even if all queues look idle.
  */
 #include <math.h>
 
@@ -33,6 +36,54 @@ static bool is_running(const dma_sdma_binding_t *b)
 {
     return b->progs && !dma_sdma_run_waits(b, b->epoch) && !awaits_parts(b) && !dma_sdma_is_quiet(b);
 }
+
+/* May programs of the last run touch memory of ours? Those that wait do not, except that is_busy knows the words that they read.
+ * The own block may be copied while the others wait. */
+static bool may_touch(const dma_sdma_binding_t *b)
+{
+    if (dma_sdma_run_waits(b, b->epoch)) {
+        return b->own_prog && !dma_sdma_has_reached(b, b->own_prog);
+    }
+    return !dma_sdma_is_quiet(b);
+}
+
+/* ---- faults ---- */
+
+void dma_sdma_watch_begin(dma_sdma_binding_t *b)
+{
+    pthread_mutex_lock(&b->unit->bindings_lock);
+    b->next = b->unit->bindings;
+    b->unit->bindings = b;
+    pthread_mutex_unlock(&b->unit->bindings_lock);
+}
+
+void dma_sdma_watch_end(dma_sdma_binding_t *b)
+{
+    dma_sdma_binding_t **link = &b->unit->bindings;
+
+    pthread_mutex_lock(&b->unit->bindings_lock);
+    while (*link != b) {
+        link = &(*link)->next;
+    }
+    *link = b->next;
+    pthread_mutex_unlock(&b->unit->bindings_lock);
+}
+
+bool dma_sdma_busy(void *arg, uint64_t address)
+{
+    dma_sdma_unit_t *unit = arg;
+    bool busy = dma_queues_busy(&unit->queues, address);
+
+    pthread_mutex_lock(&unit->bindings_lock);
+    for (const dma_sdma_binding_t *b = unit->bindings; b && !busy; b = b->next) {
+        /* acquire: the window of that run */
+        busy = atomic_load_explicit(&b->progs, memory_order_acquire) && may_touch(b);
+    }
+    pthread_mutex_unlock(&unit->bindings_lock);
+    return busy;
+}
+
+/* ---- losses ---- */
 
 /* A number that changes when anything of the run moves, except for its queues. */
 static uint64_t position(const dma_sdma_binding_t *b)
@@ -106,6 +157,9 @@ dma_status_t dma_sdma_check(dma_gpu_binding_t *handle, const char **reason)
     bool running = is_running(b);
     uint64_t moved = position(b);
 
+    if ((*reason = dma_sdma_failure(b->unit))) {
+        return DMA_ERR_ENGINE;
+    }
     *reason = "a queue stands still, or reports an error";
     if (check_queues(b, running ? b->unit->stuck_seconds : HUGE_VAL, &moved) == DMA_OK) {
         if (!is_stuck(b, running, moved)) {
