@@ -8,6 +8,9 @@
  *                                         the folder EMU_SYSFS
  *     /sys/dev/char/226:N                 the folder drm/226:N beside EMU_SYSFS
  *     /sys/module/amdgpu                  the folder amdgpu beside EMU_SYSFS, by which rocminfo sees that there is a driver
+ *     /sys/devices/system/node/nodeN/cpuN/cache
+ *                                         the folder caches beside EMU_SYSFS, where the machine has none, as some virtual ones: the
+ *                                         thunk would give up
  *
  * The C library serves all other files. Files of hidden GPUs (hide.h) exist and cannot be read.
  */
@@ -53,6 +56,18 @@ static const struct {
     {"/sys/module/amdgpu", "/../amdgpu"},
 };
 
+/* How long the name of a processor's folder of caches is, if the path begins with one that does not exist. */
+static size_t missing_caches(const char *path)
+{
+    char cache[PATH_MAX];
+    int processor = 0;
+    if (sscanf(path, "/sys/devices/system/node/node%*u/cpu%*u%n", &processor) < 0 || processor == 0 ||
+        strncmp(path + processor, "/cache", 6) != 0)
+        return 0;
+    snprintf(cache, sizeof cache, "%.*s/cache", processor, path);
+    return NEXT(access)(cache, F_OK) == 0 ? 0 : strlen(cache);
+}
+
 /* Returns the path, or its replacement in the node's folders. */
 static const char *redirect(const char *path, char *room)
 {
@@ -63,6 +78,9 @@ static const char *redirect(const char *path, char *room)
             snprintf(room, PATH_MAX, "%s%s%s", folder, moved[i].folder, path + length) < PATH_MAX)
             return room;
     }
+    size_t length = path && folder ? missing_caches(path) : 0;
+    if (length > 0 && snprintf(room, PATH_MAX, "%s/../caches%s", folder, path + length) < PATH_MAX)
+        return room;
     return path;
 }
 

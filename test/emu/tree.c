@@ -8,6 +8,7 @@
  *     FOLDER/nodes/N/caches/C/properties
  *     FOLDER/nodes/N/io_links/L/properties
  *     FOLDER/../amdgpu/initstate
+ *     FOLDER/../caches/index0/level  size  ...             a cache of a processor, for machines that tell of none
  *     FOLDER/../drm/226:M/device/drm/card and renderDM     the GPU's render node
  *
  * With EMU_SVM=0 the files are those of a kernel without SVM.
@@ -173,6 +174,25 @@ static void write_node(const char *folder, int node, const struct emu_persona *p
             write_link(folder, node, link++, persona, gpus, to);
 }
 
+static void write_cpu_cache(const char *folder)
+{
+    static const struct {
+        const char *name, *text;
+    } files[] = {{"level", "1"},
+                 {"type", "Data"},
+                 {"size", "32K"},
+                 {"coherency_line_size", "64"},
+                 {"ways_of_associativity", "8"},
+                 {"physical_line_partition", "1"},
+                 {"shared_cpu_list", "0"},
+                 {"shared_cpu_map", "1"}};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        FILE *file = create(0, "%s/../caches/index0/%s", folder, files[i].name);
+        fprintf(file, "%s\n", files[i].text);
+        finish(file);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct emu_persona *persona = argc == 4 ? emu_persona_find(argv[2]) : NULL;
@@ -190,6 +210,7 @@ int main(int argc, char **argv)
     file = create(0, "%s/../amdgpu/initstate", argv[1]);
     fprintf(file, "live\n");
     finish(file);
+    write_cpu_cache(argv[1]);
     for (int node = 0; node <= gpus; node++)
         write_node(argv[1], node, persona, gpus);
     return 0;
