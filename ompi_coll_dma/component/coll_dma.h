@@ -21,9 +21,10 @@
  * tag) and all tags from -7 down, in 4.1, 5.0 and 6.0. */
 #define COLL_DMA_TAG     (-5) /* set-up */
 #define COLL_DMA_NET_TAG (-6) /* exchange of network addresses */
-/* Persistent calls that are done by messages, DMA_HOST_TAGS downwards. Open MPI takes one of its tags for each non-blocking collective
- * that it does itself, from -27 downwards, and would come here after 7 million of them. Some networks transport 24 bits of a tag. */
-#define COLL_DMA_CHANNEL_TAGS (-7340032)
+/* Persistent calls that are done by messages, DMA_HOST_TAGS downwards: below all tags that Open MPI takes for non-blocking
+ * collectives that it does itself, one for each, from -27 down to -INT_MAX / 2. Of networks that transport 24 bits of a tag (pml ucx),
+ * it comes here after 7 million of them on a communicator, and to the user's own tags after 8 million. */
+#define COLL_DMA_CHANNEL_TAGS (-(1 << 30) - 7340032)
 
 #define COLL_DMA_TOPICS 16 /* of warnings, each of which is shown once per process */
 
