@@ -9,7 +9,7 @@
  *     out, after the call    receive side: all blocks, except the own block of an all-gather in place
  *
  * Each kind of stage has its own functions that copy: with the host services (resolve.c), with the runtime of a GPU
- * between device and host memory (device/stage.c), or inside a device (device/pack.c).
+ * between device and host memory (device/stage.c), or inside a device (device/scratch.c).
  *
  * A task can have several stages. Each replaces the blocks that the one before it has left. So they are copied out in
  * reverse order.

@@ -96,8 +96,6 @@ static dma_status_t put_off_free(uint64_t addr)
     if ((status = DMA_CUDA(ctx_get_device, &device)) != DMA_OK) {
         return status;
     }
-
-    (void)DMA_CUDA(ctx_get_device, &device);
     pthread_mutex_lock(&put_off.lock);
     if (put_off.n == put_off.room) {
         size_t room = 2 * put_off.room + 16;
