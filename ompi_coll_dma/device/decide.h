@@ -10,16 +10,16 @@
  *     DATA       with its data, in host memory                 no other way: device memory is staged before
  *     JOIN       without data                                  host memory, and expects device memory on others (join.h)
  *     SLOTS      without data and without an export            device memory that engines cannot use, and slots can
- *     ENGINE     without data, and publishes an export         device memory for engines, or leased memory in its place
+ *     ENGINE     without data, and publishes an export         device memory for engines, or scratch memory in its place
  *     PREPARE    likewise                                      the same in *_init of a persistent call, which moves no data
- *     NOTHING    as with data, and moves none                  anything else in *_init
+ *     NOTHING    as with data, but moves nothing               anything else in *_init
  *
  *     mode       the call is carried out by                    if
- *     HOST       cores; device memory is staged                a rank has entered with data, nobody has device memory, or the
- *                                                              engines of some rank cannot do the shapes
- *     SLOTS      runtimes, through pinned memory of all ranks  a rank has offered no more, or could not open what is new
- *     ENGINE     engines between the users' buffers            nothing of that, and blocks go as a whole
- *     PIECES     engines, piece by piece                       a rank has leased memory for a part of each block
+ *     HOST       cores; device memory is staged                a rank has entered with data, one has joined and none has device
+ *                                                              memory, or the engines of some rank cannot do the shapes
+ *     SLOTS      runtimes, through pinned memory of all ranks  a rank has offered only SLOTS, or could not open a new export
+ *     ENGINE     engines between the users' buffers            none of the above, and blocks go as a whole
+ *     PIECES     engines, piece by piece                       a rank has scratch memory for a part of each block
  *     VOTE       not known yet                                 exports are new, or shapes not supported: all ranks vote first
  *     PREPARE    nobody: *_init keeps what its starts need     it would be carried out by ENGINE
  *     NOTHING    nobody: each start is decided by itself       it would be carried out in another way, or some ranks' calls differ

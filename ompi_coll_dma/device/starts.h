@@ -1,5 +1,5 @@
 /*
- * Starts of persistent calls without other ranks' processors: one protocol for all ways to start.
+ * Starts of persistent calls without messages between processors: one protocol for all ways to start.
  *
  * *_init has prepared the call (persistent.c): buffers, exports, plan and programs are those of every start. So a start publishes no
  * descriptor. The ranks meet in words of shared memory, which processors, DMA queues and streams of the GPU's runtime can store and
@@ -31,9 +31,9 @@
  *     stream              the stream        the stream                     the stream       the stream
  *       (in_stream.c)
  *
- * A rank cannot tell how another one has started, so each decides by itself, for each start. Only whether anybody's programs may be
- * armed is agreed in *_init, because the rank that starts last writes the triggers: each rank stores its ready word before it reads
- * the others', sequentially consistent, so that one at least finds all of them, and perhaps several do.
+ * Each rank chooses its way for each start; the others need not know. One fact is agreed in *_init: may any rank arm? If so, the
+ * rank that starts last writes the triggers of all. To find out that it is the last, each rank stores its ready word before it reads
+ * the others', both sequentially consistent. So at least one rank sees all of them, and perhaps several do.
  *
  * States of a channel. `arm` gives the programs of the next start to the engine, `disarm` takes them back.
  *
@@ -53,12 +53,12 @@
  * Failure. The rank sets the poison, and then gives its buffers back (dma_starts_stop):
  *
  *     - It claims the triggers of all ranks: programs that have not been let go will never be. It revokes its own.
- *     - Its stream must go on, because the program waits for it. So the rank stores the last epoch to all words that the stream waits
- *       for, and again until the communicator is destroyed (dma_starts_push_on), because streams of other ranks still store to them.
+ *     - Its stream must go on, because the program waits for it. So the rank forges the words that the stream waits for: it stores the
+ *       last epoch there, and again until the communicator is destroyed (dma_starts_push_on), because streams of other ranks still store to them.
  *       The stream then does all copies that it has, also into buffers of ranks that have not failed.
  *     - Copies that have been let go get a bounded time to end. What queues and streams may still use stays registered and mapped.
  *
- * So words may be forged. Whoever has seen a word reads the poison (acquire) before it begins copies, and before it says that a start
+ * Whoever has seen a word reads the poison (acquire) before it begins copies, and before it says that a start
  * has ended: the poison was stored before (release).
  */
 #ifndef DMA_DEVICE_STARTS_H
