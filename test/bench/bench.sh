@@ -237,18 +237,18 @@ no_gnuplot() {
 }
 
 progress() {
-    job 2 "$bench" -m 64 -p 100000 -T 3 -r none --progress allgather 2>&1 >/dev/null | grep '^\[#* *\]  *[0-9]* %, [0-9]* s, [0-9]* s to go'
+    job 2 "$bench" -m 64 -i 10 -p 100000 -T 3 -r none --progress allgather 2>&1 >/dev/null | grep '^\[#* *\]  *[0-9]* %, [0-9]* s, [0-9]* s to go'
 }
 
 # script makes a terminal. The standard error of a rank is a pipe nevertheless.
 progress_at_terminal() {
-    script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -p 100000 -T 3 -r none allgather" \
+    script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -i 10 -p 100000 -T 3 -r none allgather" \
         /dev/null </dev/null >"$work/out"
     grep -a 's to go' "$work/out" >/dev/null && tr '\r' '\n' <"$work/out" | grep -a '^64  .*Pass' >/dev/null
 }
 
 quiet_at_terminal() {
-    script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -p 100000 -T 3 -r none --quiet allgather" \
+    script -qec "$root/with-build --build $build mpirun --oversubscribe --bind-to none -n 2 --mca coll dma $bench -m 64 -i 10 -p 100000 -T 3 -r none --quiet allgather" \
         /dev/null </dev/null >"$work/out"
     ! grep -a 's to go' "$work/out" && grep -a '^64  .*Pass' "$work/out" >/dev/null
 }
